@@ -1,0 +1,218 @@
+//! From text to checked settings.
+//!
+//! The only way to `Settings` is [`Settings::parse`], so that whoever holds them need not
+//! check them again. It reads the whole text and tells all problems at once, each with its
+//! place: who edits a file on a server should not have to find out one by one.
+//!
+//! Invariant: `config.toml` in the repository sets every key to its default.
+
+mod problem;
+mod section;
+mod value;
+
+pub use problem::{ConfigError, Problem};
+use section::Section;
+use value::{boolean, byte_size, choice, whole_number};
+
+/// Everything a user can set, checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `[log]`
+    pub log: LogSettings,
+    /// `[fetch]`
+    pub fetch: FetchSettings,
+    /// `[parse]`
+    pub parse: ParseSettings,
+}
+
+/// `[log]`: what is told, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The least important level that is still told.
+    pub level: LogLevel,
+    /// What a line looks like.
+    pub format: LogFormat,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// An operator must act.
+    Error,
+    /// Something works worse than it should.
+    Warn,
+    /// Sites judged, starts and ends.
+    Info,
+    /// Pages.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// What a line of the log looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human on a terminal, JSON elsewhere.
+    Auto,
+    /// A line for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[fetch]`: where pages come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchSettings {
+    /// The longest body kept of one page, decoded.
+    pub body_bytes: usize,
+    /// `[fetch.archive]`
+    pub archive: ArchiveSettings,
+}
+
+/// `[fetch.archive]`: websites out of WARC files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// Whether an index is kept beside each archive.
+    pub keep_index: bool,
+    /// What happens to a damaged archive.
+    pub damaged: DamagePolicy,
+}
+
+/// What to do with a damaged archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamagePolicy {
+    /// Refuse it and say where the damage is.
+    Refuse,
+    /// Use what can be read.
+    Salvage,
+}
+
+/// `[parse]`: how pages are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseSettings {
+    /// The most links taken from one page.
+    pub max_links: usize,
+    /// Links with longer addresses are dropped.
+    pub max_url_bytes: usize,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Reads the text of a settings file. Problems are all told, in the order of the text.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        section::read(text, |top| Self {
+            log: top.section("log", |log| default.log.read(log)),
+            fetch: top.section("fetch", |fetch| default.fetch.read(fetch)),
+            parse: top.section("parse", |parse| default.parse.read(parse)),
+        })
+    }
+
+    /// The keys that the text of a settings file leaves at their defaults.
+    #[must_use]
+    pub fn keys_left_out(text: &str) -> Vec<String> {
+        let default = Self::default();
+        section::keys_left_out(text, |top| {
+            top.section("log", |log| default.log.read(log));
+            top.section("fetch", |fetch| default.fetch.read(fetch));
+            top.section("parse", |parse| default.parse.read(parse));
+        })
+    }
+}
+
+// === impl LogSettings ===
+
+impl LogSettings {
+    fn read(&self, log: &mut Section<'_>) -> Self {
+        let levels = [
+            ("error", LogLevel::Error),
+            ("warn", LogLevel::Warn),
+            ("info", LogLevel::Info),
+            ("debug", LogLevel::Debug),
+            ("trace", LogLevel::Trace),
+        ];
+        let formats = [
+            ("auto", LogFormat::Auto),
+            ("human", LogFormat::Human),
+            ("json", LogFormat::Json),
+        ];
+        Self {
+            level: log.value("level", self.level, choice(&levels)),
+            format: log.value("format", self.format, choice(&formats)),
+        }
+    }
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            level: LogLevel::Info,
+            format: LogFormat::Auto,
+        }
+    }
+}
+
+// === impl FetchSettings ===
+
+impl FetchSettings {
+    fn read(&self, fetch: &mut Section<'_>) -> Self {
+        Self {
+            body_bytes: fetch.value("body_bytes", self.body_bytes, byte_size(1 << 10..=1 << 30)),
+            archive: fetch.section("archive", |archive| self.archive.read(archive)),
+        }
+    }
+}
+
+impl Default for FetchSettings {
+    fn default() -> Self {
+        Self {
+            body_bytes: 8 << 20,
+            archive: ArchiveSettings::default(),
+        }
+    }
+}
+
+// === impl ArchiveSettings ===
+
+impl ArchiveSettings {
+    fn read(&self, archive: &mut Section<'_>) -> Self {
+        let policies = [
+            ("refuse", DamagePolicy::Refuse),
+            ("salvage", DamagePolicy::Salvage),
+        ];
+        Self {
+            keep_index: archive.value("keep_index", self.keep_index, boolean),
+            damaged: archive.value("damaged", self.damaged, choice(&policies)),
+        }
+    }
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> Self {
+        Self {
+            keep_index: true,
+            damaged: DamagePolicy::Refuse,
+        }
+    }
+}
+
+// === impl ParseSettings ===
+
+impl ParseSettings {
+    fn read(&self, parse: &mut Section<'_>) -> Self {
+        Self {
+            max_links: parse.value("max_links", self.max_links, whole_number(1..=1_000_000)),
+            max_url_bytes: parse.value("max_url_bytes", self.max_url_bytes, byte_size(16..=8 << 10)),
+        }
+    }
+}
+
+impl Default for ParseSettings {
+    fn default() -> Self {
+        Self {
+            max_links: 10_000,
+            max_url_bytes: 2 << 10,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How single values are read; an error says what would have been right.
+
+use std::ops::RangeInclusive;
+
+use bytesize::ByteSize;
+use toml::de::DeValue;
+
+/// `true` or `false`.
+pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| "true or false".to_owned())
+}
+
+/// A whole number within a range.
+pub(super) fn whole_number(
+    range: RangeInclusive<usize>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<usize, String> {
+    move |value| {
+        integer(value)
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| format!("a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A number of bytes, or a text such as `"8 MiB"`, within a range.
+pub(super) fn byte_size(
+    range: RangeInclusive<usize>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<usize, String> {
+    move |value| {
+        let bytes = match value {
+            DeValue::String(text) => text.parse::<ByteSize>().ok().map(|size| size.as_u64()),
+            other => integer(other).map(|number| number as u64),
+        };
+        bytes
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|bytes| range.contains(bytes))
+            .ok_or_else(|| {
+                let shown = |bytes: usize| ByteSize::b(bytes as u64).display().iec();
+                format!(
+                    "a size from {} to {}, such as \"512 KiB\" or a number of bytes",
+                    shown(*range.start()),
+                    shown(*range.end())
+                )
+            })
+    }
+}
+
+/// One of a few words.
+pub(super) fn choice<T: Copy>(
+    choices: &[(&'static str, T)],
+) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
+    move |value| {
+        let chosen = value.as_str().and_then(|text| {
+            let found = choices.iter().find(|(name, _)| *name == text);
+            found.map(|(_, choice)| *choice)
+        });
+        chosen.ok_or_else(|| {
+            let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+            format!("one of {}", names.join(", "))
+        })
+    }
+}
+
+fn integer(value: &DeValue<'_>) -> Option<usize> {
+    let number = value.as_integer()?;
+    usize::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+}

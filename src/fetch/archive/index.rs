@@ -1,0 +1,172 @@
+//! Where in an archive file each page lies.
+//!
+//! Built in one pass and kept beside the file as `FILE.scoutindex`, so that the next start
+//! does not have to read the archive again. It holds hashes and offsets, no addresses: a
+//! record that is looked up says itself which page it is.
+//!
+//! Invariant: an index is used only with the file it was made from: size, time of change
+//! and a hash of both ends must agree, and a checksum covers the index itself.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::capture::{Capture, CaptureKind};
+use super::problem::{Problem, ProblemKind};
+use super::scan::Scan;
+use super::stream::{ArchiveSource, Compression, Position};
+
+/// Changes whenever the meaning of the bytes behind it does.
+const MAGIC: &[u8; 16] = b"sitescout-index1";
+
+/// So much of each end of the archive is part of its stamp.
+const SAMPLE_BYTES: u64 = 64 * 1024;
+
+/// What is known of one archive file without reading it again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Index {
+    stamp: Stamp,
+    /// Every site of the archive and how many pages of it there are.
+    pub(super) sites: BTreeMap<String, u64>,
+    /// One for each capture of a page, in the order of the file.
+    pub(super) entries: Vec<Entry>,
+    /// Records of all types.
+    pub(super) records: u64,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Where one capture lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// The `PageKey` of the page.
+    pub(super) key: u64,
+    pub(super) position: Position,
+    pub(super) date: u64,
+    pub(super) digest: u64,
+    pub(super) is_revisit: bool,
+    pub(super) leads_to_itself: bool,
+}
+
+/// What tells one archive file from another.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    size: u64,
+    modified_nanos: u128,
+    sample: u64,
+}
+
+// === impl Index ===
+
+impl Index {
+    /// Reads the whole archive once.
+    pub(super) fn build(source: &ArchiveSource) -> io::Result<Self> {
+        let mut index = Self {
+            stamp: Stamp::of(source.file())?,
+            ..Self::default()
+        };
+        let mut seen = HashSet::new();
+        for scanned in Scan::new(source)? {
+            let scanned = scanned?;
+            index.records += u64::from(scanned.is_record);
+            index.problems.extend(scanned.problem);
+            if let Some(capture) = scanned.capture {
+                index.add(&capture, &mut seen);
+            }
+        }
+        index.remark_one_member(source.compression);
+        Ok(index)
+    }
+
+    fn add(&mut self, capture: &Capture, seen: &mut HashSet<u64>) {
+        let key = capture.url.key().get();
+        self.entries.push(Entry {
+            key,
+            position: capture.position,
+            date: capture.date,
+            digest: capture.digest,
+            is_revisit: capture.kind == CaptureKind::Revisit,
+            leads_to_itself: capture.leads_to_itself,
+        });
+        if seen.insert(key) {
+            let site = capture.url.site();
+            *self.sites.entry(site.as_str().to_owned()).or_default() += 1;
+        }
+    }
+
+    fn remark_one_member(&mut self, compression: Compression) {
+        let Some(last) = self.entries.last() else {
+            return;
+        };
+        if compression != Compression::None && self.entries.len() > 1 && last.position.member == 0 {
+            self.problems.push(Problem {
+                offset: 0,
+                kind: ProblemKind::OneMember,
+            });
+        }
+    }
+
+    /// The index kept beside the archive, if it is there, whole, and of this very file.
+    pub(super) fn load(archive: &Path, source: &ArchiveSource) -> Option<Self> {
+        let bytes = fs::read(index_path(archive)).ok()?;
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (checksum, body) = rest.split_first_chunk::<8>()?;
+        if u64::from_le_bytes(*checksum) != xxh3_64(body) {
+            return None;
+        }
+        let index: Self = postcard::from_bytes(body).ok()?;
+        (index.stamp == Stamp::of(source.file()).ok()?).then_some(index)
+    }
+
+    /// Keeps the index beside the archive; it appears whole or not at all.
+    pub(super) fn save(&self, archive: &Path) -> io::Result<()> {
+        let path = index_path(archive);
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&xxh3_64(&body).to_le_bytes())?;
+        file.write_all(&body)?;
+        file.persist(path)?;
+        Ok(())
+    }
+}
+
+/// Where the index of an archive is kept.
+fn index_path(archive: &Path) -> PathBuf {
+    let mut name = archive.as_os_str().to_owned();
+    name.push(".scoutindex");
+    name.into()
+}
+
+// === impl Stamp ===
+
+impl Stamp {
+    fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let size = metadata.len();
+        let modified_nanos = metadata
+            .modified()?
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
+        let mut sample = Vec::new();
+        for start in [0, size.saturating_sub(SAMPLE_BYTES)] {
+            let mut end = vec![0; usize::try_from(SAMPLE_BYTES.min(size - start)).unwrap_or(0)];
+            file.read_exact_at(&mut end, start)?;
+            sample.extend(end);
+        }
+        Ok(Self {
+            size,
+            modified_nanos,
+            sample: xxh3_64(&sample),
+        })
+    }
+}

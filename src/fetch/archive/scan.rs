@@ -1,0 +1,148 @@
+//! One pass over an archive file, record by record.
+//!
+//! Damage does not end the pass: it is reported, and the pass goes on where the next
+//! record seems to begin. Whoever called decides whether that is good enough.
+
+use std::io;
+
+use crate::fetch::head::{Head, HeadError};
+use crate::web::{PageUrl, UrlError};
+
+use super::capture::{Capture, CaptureKind, http_status};
+use super::problem::{Problem, ProblemKind};
+use super::record::{Block, Record, RecordType, compression};
+use super::stream::{ArchiveSource, ArchiveStream, Position};
+
+/// Longer HTTP headers are cut off; the page behind them is no page for us.
+pub(super) const MAX_HTTP_HEAD_BYTES: u64 = 256 * 1024;
+
+/// A pass over one file.
+pub(super) struct Scan<'a> {
+    source: &'a ArchiveSource,
+    /// None after the end.
+    stream: Option<ArchiveStream>,
+}
+
+/// What one step of the pass found.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// The record, if it is of a page.
+    pub(super) capture: Option<Capture>,
+    /// Whether there was a record of any type.
+    pub(super) is_record: bool,
+    /// What is wrong here.
+    pub(super) problem: Option<Problem>,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(source: &'a ArchiveSource) -> io::Result<Self> {
+        let start = Position {
+            member: 0,
+            inside: 0,
+        };
+        let stream = match source.stream_at(start) {
+            Ok(stream) => Some(stream),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { source, stream })
+    }
+
+    fn resume_after(&mut self, damaged: Position) -> io::Result<()> {
+        self.stream = match self.source.resume_after(damaged)? {
+            Some(position) => Some(self.source.stream_at(position)?),
+            None => None,
+        };
+        Ok(())
+    }
+
+    fn problem(&self, position: Position, kind: ProblemKind) -> Problem {
+        Problem {
+            offset: position.file_offset(self.source.compression),
+            kind,
+        }
+    }
+
+    fn step(&mut self) -> io::Result<Option<Scanned>> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(None);
+        };
+        let record = match Record::read(stream) {
+            Ok(Some(record)) => record,
+            Ok(None) => {
+                self.stream = None;
+                return Ok(None);
+            }
+            Err((position, kind)) => {
+                let problem = self.problem(position, kind);
+                self.resume_after(position)?;
+                return Ok(Some(Scanned {
+                    problem: Some(problem),
+                    ..Scanned::default()
+                }));
+            }
+        };
+        let mut block = record.block(stream);
+        let (capture, remark) = match read_capture(&record, &mut block) {
+            Ok(capture) => (capture, None),
+            Err(remark) => (None, Some(remark)),
+        };
+        let damage = match block.skip() {
+            Err(error) => Some(compression(&error)),
+            Ok(()) if block.left() > 0 => Some(ProblemKind::Truncated {
+                announced: record.length,
+                found: record.length - block.left(),
+            }),
+            Ok(()) => None,
+        };
+        let is_damaged = damage.is_some();
+        let problem = damage
+            .or(remark)
+            .map(|kind| self.problem(record.position, kind));
+        if is_damaged {
+            self.resume_after(record.position)?;
+        }
+        Ok(Some(Scanned {
+            capture,
+            is_record: true,
+            problem,
+        }))
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = io::Result<Scanned>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+/// What the record captured, nothing if it is not of a page, or why it cannot be used.
+fn read_capture(record: &Record, block: &mut Block<'_>) -> Result<Option<Capture>, ProblemKind> {
+    let kind = match record.record_type() {
+        RecordType::Response => CaptureKind::Response,
+        RecordType::Resource => CaptureKind::Resource,
+        RecordType::Revisit => CaptureKind::Revisit,
+        RecordType::Other => return Ok(None),
+    };
+    let address = record
+        .address("warc-target-uri")
+        .ok_or_else(|| ProblemKind::Address("WARC-Target-URI is missing".to_owned()))?;
+    let url: PageUrl = match address.parse() {
+        Ok(url) => url,
+        // `dns:`, `ftp:`, `urn:`: recorded on the way, but no pages.
+        Err(UrlError::Scheme(_)) => return Ok(None),
+        Err(error) => return Err(ProblemKind::Address(error.to_string())),
+    };
+    let has_http = record.is_http() && kind != CaptureKind::Resource;
+    let http = match Head::read(block, if has_http { MAX_HTTP_HEAD_BYTES } else { 0 }) {
+        Ok(head) | Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => head,
+        Err(HeadError::Read(_)) => Head::default(),
+    };
+    let status = http_status(&http.first_line);
+    if kind == CaptureKind::Response && status.is_none() {
+        return Err(ProblemKind::NoHttp);
+    }
+    Ok(Some(Capture::new(record, kind, url, status, &http)))
+}

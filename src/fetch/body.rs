@@ -1,0 +1,311 @@
+//! Transfer and content encodings taken off a body.
+//!
+//! Headers lie: archives keep `Transfer-Encoding: chunked` over a body that was put
+//! together long ago, and servers announce gzip and send plain text. What does not look as
+//! announced is taken as it is; what breaks in the middle is kept up to there.
+//!
+//! Invariant: no result is longer than the limit, however small the input is.
+
+use std::io::Read;
+
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
+
+/// A body, and whether all of it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) truncated: bool,
+}
+
+/// One layer over a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    Chunked,
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Body {
+    /// Takes off what the headers of an HTTP/1.x message announce.
+    pub(crate) fn decode(self, headers: &HeaderMap, limit: usize) -> Self {
+        let mut body = self;
+        for header in [TRANSFER_ENCODING, CONTENT_ENCODING] {
+            let codings: Vec<Coding> = headers
+                .get_all(header)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+                .flat_map(|value| value.split(','))
+                .filter_map(Coding::named)
+                .collect();
+            for coding in codings.into_iter().rev() {
+                body = body.without(coding, limit);
+            }
+        }
+        body
+    }
+
+    fn without(self, coding: Coding, limit: usize) -> Self {
+        let decoded = match coding {
+            Coding::Chunked => return dechunk(&self.bytes).map_or(self, |body| body),
+            Coding::Gzip if !self.bytes.starts_with(&[0x1f, 0x8b]) => return self,
+            Coding::Zstd if !self.bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => return self,
+            Coding::Gzip => inflate(MultiGzDecoder::new(&*self.bytes), limit),
+            Coding::Deflate if is_zlib(&self.bytes) => {
+                inflate(ZlibDecoder::new(&*self.bytes), limit)
+            }
+            Coding::Deflate => inflate(DeflateDecoder::new(&*self.bytes), limit),
+            Coding::Brotli => inflate(
+                brotli_decompressor::Decompressor::new(&*self.bytes, 8 * 1024),
+                limit,
+            ),
+            Coding::Zstd => unzstd(&self.bytes, limit),
+        };
+        if decoded.bytes.is_empty() && decoded.truncated {
+            // Not a byte of it was what the header says.
+            return self;
+        }
+        Self {
+            truncated: decoded.truncated || self.truncated,
+            ..decoded
+        }
+    }
+}
+
+impl Coding {
+    fn named(name: &str) -> Option<Self> {
+        match name.trim().to_ascii_lowercase().as_str() {
+            "chunked" => Some(Self::Chunked),
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "deflate" => Some(Self::Deflate),
+            "br" => Some(Self::Brotli),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// RFC 1950, section 2.2. Servers send bare deflate under the same name.
+fn is_zlib(bytes: &[u8]) -> bool {
+    match bytes {
+        [cmf, flags, ..] => {
+            cmf & 0x0f == 8 && (u16::from(*cmf) << 8 | u16::from(*flags)) % 31 == 0
+        }
+        _ => false,
+    }
+}
+
+/// Reads up to the limit; what was read before an error is kept.
+fn inflate(decoder: impl Read, limit: usize) -> Body {
+    let mut bytes = Vec::new();
+    let read = decoder.take(limit as u64 + 1).read_to_end(&mut bytes);
+    let truncated = read.is_err() || bytes.len() > limit;
+    bytes.truncate(limit);
+    Body { bytes, truncated }
+}
+
+fn unzstd(mut input: &[u8], limit: usize) -> Body {
+    let mut all = Body {
+        bytes: Vec::new(),
+        truncated: false,
+    };
+    while !input.is_empty() && !all.truncated {
+        match ruzstd::decoding::StreamingDecoder::new(&mut input) {
+            Ok(decoder) => {
+                let frame = inflate(decoder, limit - all.bytes.len());
+                all.bytes.extend_from_slice(&frame.bytes);
+                all.truncated = frame.truncated;
+            }
+            Err(_) => all.truncated = true,
+        }
+    }
+    all
+}
+
+/// RFC 9112, section 7.1, or nothing if this is no chunked body.
+fn dechunk(mut input: &[u8]) -> Option<Body> {
+    let mut bytes = Vec::with_capacity(input.len());
+    let mut is_first = true;
+    loop {
+        let Some((size, rest)) = chunk_size(input) else {
+            return (!is_first).then_some(Body {
+                bytes,
+                truncated: true,
+            });
+        };
+        is_first = false;
+        if size == 0 {
+            return Some(Body {
+                bytes,
+                truncated: false,
+            });
+        }
+        let chunk = &rest[..size.min(rest.len())];
+        bytes.extend_from_slice(chunk);
+        if chunk.len() < size {
+            return Some(Body {
+                bytes,
+                truncated: true,
+            });
+        }
+        input = &rest[size..];
+        input = input.strip_prefix(b"\r").unwrap_or(input);
+        input = input.strip_prefix(b"\n").unwrap_or(input);
+    }
+}
+
+/// The size that a chunk announces, and what follows the line.
+fn chunk_size(input: &[u8]) -> Option<(usize, &[u8])> {
+    let end = input.iter().take(256).position(|byte| *byte == b'\n')?;
+    let line = input[..end].split(|byte| *byte == b';').next()?;
+    let digits = std::str::from_utf8(line.trim_ascii()).ok()?;
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let size = usize::from_str_radix(digits, 16).ok()?;
+    Some((size, &input[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    fn decode(headers: &[(&'static str, &'static str)], bytes: &[u8], limit: usize) -> Body {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let body = Body {
+            bytes: bytes.to_vec(),
+            truncated: false,
+        };
+        body.decode(&map, limit)
+    }
+
+    fn whole(bytes: &[u8]) -> Body {
+        Body {
+            bytes: bytes.to_vec(),
+            truncated: false,
+        }
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// "hello" in other codings, written by their reference programs.
+    const BROTLI_HELLO: &[u8] = &[0x0b, 0x02, 0x80, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x03];
+    const ZSTD_HELLO: &[u8] = &[
+        0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x05, 0x29, 0x00, 0x00, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0xa3,
+        0x6d, 0x9f, 0x88,
+    ];
+
+    #[test]
+    fn every_coding_is_taken_off() {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+        zlib.write_all(b"hello").unwrap();
+        let mut raw = DeflateEncoder::new(Vec::new(), Compression::fast());
+        raw.write_all(b"hello").unwrap();
+        for (name, bytes) in [
+            ("gzip", gzip(b"hello")),
+            ("X-GZIP", gzip(b"hello")),
+            ("deflate", zlib.finish().unwrap()),
+            ("deflate", raw.finish().unwrap()),
+            ("br", BROTLI_HELLO.to_vec()),
+            ("zstd", ZSTD_HELLO.to_vec()),
+            ("identity", b"hello".to_vec()),
+            ("gzip, gzip", gzip(&gzip(b"hello"))),
+        ] {
+            let body = decode(&[("content-encoding", name)], &bytes, LIMIT);
+            assert_eq!(body, whole(b"hello"), "{name}");
+        }
+    }
+
+    #[test]
+    fn chunks_are_put_together() {
+        let chunked = [("transfer-encoding", "chunked")];
+        let body = decode(&chunked, b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n", LIMIT);
+        assert_eq!(body, whole(b"hello world"));
+        let both = [("transfer-encoding", "gzip, chunked")];
+        let packed = gzip(b"hello");
+        let mut bytes = format!("{:x}\r\n", packed.len()).into_bytes();
+        bytes.extend(packed);
+        bytes.extend(b"\r\n0\r\n\r\n");
+        assert_eq!(decode(&both, &bytes, LIMIT), whole(b"hello"));
+    }
+
+    #[test]
+    fn lying_headers_leave_the_body_alone() {
+        for (header, name) in [
+            ("transfer-encoding", "chunked"),
+            ("content-encoding", "gzip"),
+            ("content-encoding", "br"),
+            ("content-encoding", "zstd"),
+            ("content-encoding", "deflate"),
+        ] {
+            let plain = b"<p>plain as it can be";
+            assert_eq!(decode(&[(header, name)], plain, LIMIT), whole(plain), "{name}");
+        }
+    }
+
+    #[test]
+    fn broken_bodies_are_kept_up_to_the_break() {
+        let body = decode(&[("transfer-encoding", "chunked")], b"5\r\nhello\r\n9\r\nwo", LIMIT);
+        assert_eq!((&*body.bytes, body.truncated), (&b"hellowo"[..], true));
+        let packed = gzip(&b"hello ".repeat(1_000));
+        let body = decode(&[("content-encoding", "gzip")], &packed[..packed.len() - 9], LIMIT);
+        assert!(body.truncated && body.bytes.starts_with(b"hello hello"));
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_limit() {
+        let bomb = gzip(&gzip(&vec![0; 50_000_000]));
+        assert!(bomb.len() < 10_000);
+        let body = decode(&[("content-encoding", "gzip, gzip")], &bomb, 100_000);
+        assert_eq!((body.bytes.len(), body.truncated), (100_000, true));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_under_any_coding_give_a_body(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            magic in prop::sample::select(vec![
+                &b""[..], b"\x1f\x8b\x08\0\0\0\0\0\0\0", b"\x28\xb5\x2f\xfd", b"5\r\n", b"\x78\x9c",
+            ]),
+            name in prop::sample::select(vec!["gzip", "deflate", "br", "zstd", "chunked"]),
+        ) {
+            let mut input = magic.to_vec();
+            input.extend(bytes);
+            let header = if name == "chunked" { "transfer-encoding" } else { "content-encoding" };
+            prop_assert!(decode(&[(header, name)], &input, 1_000).bytes.len() <= 1_000);
+        }
+
+        #[test]
+        fn chunks_of_any_size_give_the_body_back(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..10),
+        ) {
+            let mut wire = Vec::new();
+            for chunk in &chunks {
+                wire.extend(format!("{:X}\r\n", chunk.len()).bytes());
+                wire.extend(chunk);
+                wire.extend(b"\r\n");
+            }
+            wire.extend(b"0\r\n\r\n");
+            let body = decode(&[("transfer-encoding", "chunked")], &wire, LIMIT);
+            prop_assert_eq!(body, whole(&chunks.concat()));
+        }
+    }
+}

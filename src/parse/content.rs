@@ -1,0 +1,149 @@
+//! What a body is: HTML, plain text, or nothing for us.
+//!
+//! The announced type is believed where browsers believe it. A missing or meaningless one
+//! is replaced by a look at the first bytes (WHATWG MIME Sniffing, section 7), and bytes
+//! that cannot be text are never taken for it.
+
+use crate::web::ContentKind;
+
+/// So much of a body is looked at.
+const SNIFFED_BYTES: usize = 1024;
+
+/// Tags that begin HTML without a document type.
+const HTML_STARTS: [&[u8]; 17] = [
+    b"<!doctype html",
+    b"<html",
+    b"<head",
+    b"<script",
+    b"<iframe",
+    b"<h1",
+    b"<div",
+    b"<font",
+    b"<table",
+    b"<a",
+    b"<style",
+    b"<title",
+    b"<b",
+    b"<body",
+    b"<br",
+    b"<p",
+    b"<!--",
+];
+
+/// Decides what a body is.
+pub(super) fn kind(content_type: Option<&str>, body: &[u8]) -> ContentKind {
+    let start = &body[..body.len().min(SNIFFED_BYTES)];
+    let kind = match essence(content_type) {
+        "text/html" | "application/xhtml+xml" => ContentKind::Html,
+        "text/plain" => ContentKind::PlainText,
+        "text/xml" | "application/xml" if contains_html_root(start) => ContentKind::Html,
+        "" | "*/*" | "unknown/unknown" | "application/unknown" => sniff(start),
+        _ => ContentKind::Other,
+    };
+    match kind {
+        ContentKind::Html | ContentKind::PlainText if is_binary(content_type, start) => {
+            ContentKind::Other
+        }
+        kind => kind,
+    }
+}
+
+/// Whether the markup follows the rules of XML, where `<script/>` is closed.
+pub(super) fn is_xml(content_type: Option<&str>) -> bool {
+    essence(content_type).ends_with("xml")
+}
+
+/// The media type without its parameters, empty if there is none.
+fn essence(content_type: Option<&str>) -> &str {
+    let whole = content_type.unwrap_or_default();
+    let essence = whole.split(';').next().unwrap_or_default().trim();
+    if essence.contains('/') { essence } else { "" }
+}
+
+fn sniff(start: &[u8]) -> ContentKind {
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let is_html = HTML_STARTS.iter().any(|tag| {
+        let ends = text.get(tag.len()).is_none_or(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | b'/'));
+        begins_with(text, tag) && (ends || tag.ends_with(b"--"))
+    });
+    let is_xhtml = begins_with(text, b"<?xml") && contains_html_root(text);
+    match is_html || is_xhtml {
+        true => ContentKind::Html,
+        false => ContentKind::PlainText,
+    }
+}
+
+fn begins_with(text: &[u8], start: &[u8]) -> bool {
+    text.get(..start.len())
+        .is_some_and(|text| text.eq_ignore_ascii_case(start))
+}
+
+fn contains_html_root(start: &[u8]) -> bool {
+    start.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"<html"))
+}
+
+/// Bytes that no text in a charset of the web contains, and not just a stray one. UTF-16 is
+/// full of zeros, so it must be announced or begin with its mark.
+fn is_binary(content_type: Option<&str>, start: &[u8]) -> bool {
+    let is_utf16 = start.starts_with(&[0xff, 0xfe])
+        || start.starts_with(&[0xfe, 0xff])
+        || content_type.is_some_and(|content_type| content_type.contains("utf-16"));
+    let controls = start
+        .iter()
+        .filter(|byte| matches!(byte, 0x00..=0x08 | 0x0e..=0x1a | 0x1c..=0x1f))
+        .count();
+    let magic: [&[u8]; 6] = [b"\x89PNG", b"GIF8", b"%PDF-", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b"];
+    !is_utf16
+        && (controls * 20 > start.len() || magic.iter().any(|magic| start.starts_with(magic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announced_types_are_believed() {
+        let html = b"<p>hello";
+        for (content_type, wanted) in [
+            ("text/html", ContentKind::Html),
+            ("text/html; charset=utf-8", ContentKind::Html),
+            ("application/xhtml+xml", ContentKind::Html),
+            ("text/plain", ContentKind::PlainText),
+            ("application/pdf", ContentKind::Other),
+            ("application/json", ContentKind::Other),
+            ("application/xml", ContentKind::Other),
+            ("nonsense", ContentKind::Html),
+        ] {
+            assert_eq!(kind(Some(content_type), html), wanted, "{content_type}");
+        }
+        let xhtml = b"<?xml version='1.0'?>\n<html xmlns='http://www.w3.org/1999/xhtml'>";
+        assert_eq!(kind(Some("application/xml"), xhtml), ContentKind::Html);
+    }
+
+    #[test]
+    fn missing_types_are_sniffed() {
+        for (body, wanted) in [
+            (&b"  \n<!DOCTYPE HTML PUBLIC"[..], ContentKind::Html),
+            (b"\xef\xbb\xbf<HTML>", ContentKind::Html),
+            (b"<!-- x --><title>", ContentKind::Html),
+            (b"<?xml version='1.0'?><html>", ContentKind::Html),
+            (b"<abbr>", ContentKind::PlainText),
+            (b"Dear all,", ContentKind::PlainText),
+            (b"", ContentKind::PlainText),
+            (b"\x89PNG\r\n\x1a\n", ContentKind::Other),
+        ] {
+            assert_eq!(kind(None, body), wanted, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn binary_is_no_page_whatever_it_is_called() {
+        let html = Some("text/html");
+        assert_eq!(kind(html, b"\x00\x01\x02\x03abc"), ContentKind::Other);
+        assert_eq!(kind(html, b"%PDF-1.4\n"), ContentKind::Other);
+        let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("<p>hello".bytes().flat_map(|b| [b, 0])).collect();
+        assert_eq!(kind(html, &utf16), ContentKind::Html);
+        let stray = [&b"<p>one stray zero: "[..], &[0], &[b'x'; 100]].concat();
+        assert_eq!(kind(html, &stray), ContentKind::Html);
+    }
+}

@@ -1,0 +1,196 @@
+//! From references as written to links by target.
+//!
+//! A page links to another page once, however often it says so: the first reference gives
+//! the place in the order, the first anchor with words gives the text, and one that vouches
+//! outweighs those that do not.
+//!
+//! Invariant: at most as many links as the limit, none longer than the limit; so a base of
+//! a megabyte costs no more than one of twenty bytes.
+
+use rustc_hash::FxHashMap;
+use url::Url;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::web::{FetchedPage, IntrinsicLink, PageUrl, SiteId, TransversalLink};
+
+use super::ParseLimits;
+use super::html::{Document, RawLink};
+
+/// More of an anchor's text says nothing more about its target.
+const MAX_ANCHOR_BYTES: usize = 256;
+
+/// The links of a page, resolved.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    pub(super) intrinsic: Vec<IntrinsicLink>,
+    pub(super) transversal: Vec<TransversalLink>,
+    pub(super) canonical: Option<PageUrl>,
+}
+
+/// Where a reference leads, as far as it was followed.
+#[derive(Clone, Copy)]
+enum Target {
+    Intrinsic(usize),
+    Transversal(usize),
+    Nowhere,
+}
+
+struct Resolver<'a> {
+    page: &'a PageUrl,
+    site: SiteId,
+    base: Url,
+    document: &'a Document,
+    limits: &'a ParseLimits,
+    /// Menus repeat the same reference all over a page; resolving it once is enough.
+    by_reference: FxHashMap<&'a str, Target>,
+    /// By a hash of the address: what is found is compared, so a collision costs nothing
+    /// but a link that is listed twice.
+    by_page: FxHashMap<u64, Target>,
+    links: Links,
+}
+
+/// Resolves everything a document refers to.
+pub(super) fn resolve(
+    page: &FetchedPage,
+    document: &Document,
+    page_nofollow: bool,
+    limits: &ParseLimits,
+) -> Links {
+    let base = base_of(&page.url, document, limits);
+    let mut resolver = Resolver {
+        page: &page.url,
+        site: page.url.site(),
+        document,
+        limits,
+        by_reference: FxHashMap::default(),
+        by_page: FxHashMap::default(),
+        links: Links::default(),
+        base,
+    };
+    for raw in &document.links {
+        if resolver.is_full() {
+            break;
+        }
+        let reference = document.reference(raw);
+        match resolver.by_reference.get(reference).copied() {
+            Some(target) => resolver.meet_again(target, raw, page_nofollow),
+            None => {
+                let target = resolver.follow(raw, page_nofollow);
+                resolver.by_reference.insert(reference, target);
+            }
+        }
+    }
+    let canonical = document.canonical.as_deref();
+    resolver.links.canonical = canonical.and_then(|reference| resolver.join(reference));
+    resolver.links
+}
+
+/// The first `<base href>` counts for all links, wherever it stands.
+fn base_of(page: &PageUrl, document: &Document, limits: &ParseLimits) -> Url {
+    document
+        .base
+        .as_deref()
+        .filter(|base| base.len() <= limits.max_url_bytes)
+        .and_then(|base| page.as_url().join(base.trim_ascii()).ok())
+        .filter(|base| matches!(base.scheme(), "http" | "https"))
+        .unwrap_or_else(|| page.as_url().clone())
+}
+
+impl Resolver<'_> {
+    fn is_full(&self) -> bool {
+        self.links.intrinsic.len() + self.links.transversal.len() >= self.limits.max_links
+    }
+
+    fn join(&self, reference: &str) -> Option<PageUrl> {
+        if reference.len() > self.limits.max_url_bytes {
+            return None;
+        }
+        let page = PageUrl::join(&self.base, reference).ok()?;
+        (page.as_str().len() <= self.limits.max_url_bytes).then_some(page)
+    }
+
+    /// Adds the link that a reference makes, or meets it again under another spelling.
+    fn follow(&mut self, raw: &RawLink, page_nofollow: bool) -> Target {
+        let Some(page) = self.join(self.document.reference(raw)) else {
+            return Target::Nowhere;
+        };
+        let hash = xxh3_64(page.as_str().as_bytes());
+        let known = self.by_page.get(&hash).copied();
+        if let Some(target) = known.filter(|target| self.page_of(*target) == Some(&page)) {
+            self.meet_again(target, raw, page_nofollow);
+            return target;
+        }
+        let anchor = self.anchor_of(raw);
+        let nofollow = raw.nofollow || page_nofollow;
+        let other_site = match page.shares_host(self.page) {
+            true => None,
+            false => Some(page.site()).filter(|site| *site != self.site),
+        };
+        let target = match other_site {
+            None => {
+                self.links.intrinsic.push(IntrinsicLink {
+                    page,
+                    anchor,
+                    kind: raw.kind,
+                    nofollow,
+                });
+                Target::Intrinsic(self.links.intrinsic.len() - 1)
+            }
+            Some(site) => {
+                self.links.transversal.push(TransversalLink {
+                    site,
+                    page,
+                    anchor,
+                    kind: raw.kind,
+                    nofollow,
+                });
+                Target::Transversal(self.links.transversal.len() - 1)
+            }
+        };
+        self.by_page.insert(hash, target);
+        target
+    }
+
+    fn page_of(&self, target: Target) -> Option<&PageUrl> {
+        match target {
+            Target::Intrinsic(at) => Some(&self.links.intrinsic[at].page),
+            Target::Transversal(at) => Some(&self.links.transversal[at].page),
+            Target::Nowhere => None,
+        }
+    }
+
+    fn meet_again(&mut self, target: Target, raw: &RawLink, page_nofollow: bool) {
+        let (known, nofollow) = match target {
+            Target::Intrinsic(at) => {
+                let link = &mut self.links.intrinsic[at];
+                (&mut link.anchor, &mut link.nofollow)
+            }
+            Target::Transversal(at) => {
+                let link = &mut self.links.transversal[at];
+                (&mut link.anchor, &mut link.nofollow)
+            }
+            Target::Nowhere => return,
+        };
+        *nofollow &= raw.nofollow || page_nofollow;
+        if known.is_empty() {
+            *known = anchor_text(self.document.text.between(raw.anchor.0, raw.anchor.1));
+        }
+    }
+
+    fn anchor_of(&self, raw: &RawLink) -> String {
+        anchor_text(self.document.text.between(raw.anchor.0, raw.anchor.1))
+    }
+}
+
+/// The text of an anchor as one line of bounded length.
+fn anchor_text(text: &str) -> String {
+    let text = &text[..text.floor_char_boundary(MAX_ANCHOR_BYTES)];
+    let mut line = String::with_capacity(text.len());
+    for word in text.split_ascii_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
+}

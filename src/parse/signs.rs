@@ -1,0 +1,152 @@
+//! Signs that a response with status 200 is not a page of its author's.
+//!
+//! Each sign wants two things at once, a phrase and shortness, because a page about parked
+//! domains is not one. Phrases are in the languages our users crawl.
+
+use crate::web::{FetchedPage, LinkKind, PagePart, ParsedPage, Signs};
+
+/// Longer pages are somebody's work, whatever they say: about 150 words.
+const SHORT_PAGE_BYTES: usize = 1_000;
+/// An error page may carry a whole menu, but its headline says what it is.
+const MENU_PAGE_BYTES: usize = 4_000;
+/// "You need to enable JavaScript to run this app", and not much more, is no text.
+const NO_TEXT_BYTES: usize = 70;
+/// A longer headline is a headline; error pages come to the point.
+const HEADLINE_BYTES: usize = 80;
+/// Looked at for phrases: the beginning of the visible text.
+const LOOKED_AT_BYTES: usize = 2_000;
+
+/// What parked, expired and unfinished domains say.
+const PARKED_PHRASES: [&str; 34] = [
+    "domain is for sale",
+    "domain may be for sale",
+    "domain name is for sale",
+    "buy this domain",
+    "this domain is parked",
+    "domain is parked",
+    "parked domain",
+    "domain parking",
+    "parked free",
+    "this domain has expired",
+    "domain has expired",
+    "domain name has expired",
+    "is available for purchase",
+    "inquire about this domain",
+    "make an offer on this domain",
+    "related searches",
+    "account suspended",
+    "account has been suspended",
+    "website is temporarily suspended",
+    "future home of something",
+    "site is under construction and coming soon",
+    "welcome to nginx",
+    "apache2 ubuntu default page",
+    "apache2 debian default page",
+    "test page for the apache http server",
+    "iis windows server",
+    "default web site page",
+    "diese domain steht zum verkauf",
+    "domain steht zum verkauf",
+    "diese domain kaufen",
+    "ce domaine est à vendre",
+    "este dominio está en venta",
+    "questo dominio è in vendita",
+    "домен продается",
+];
+
+/// Companies whose pages stand on parked domains. A link or frame to them from a short page
+/// is a sign by itself.
+const PARKING_DOMAINS: [&str; 12] = [
+    "sedo.com",
+    "sedoparking.com",
+    "parkingcrew.net",
+    "bodis.com",
+    "dan.com",
+    "afternic.com",
+    "hugedomains.com",
+    "above.com",
+    "parklogic.com",
+    "domainmarket.com",
+    "undeveloped.com",
+    "buydomains.com",
+];
+
+/// What error pages say in their title or headline.
+const NOT_FOUND_PHRASES: [&str; 26] = [
+    "page not found",
+    "not found",
+    "error 404",
+    "404 error",
+    "404 not found",
+    "page cannot be found",
+    "page can't be found",
+    "page can’t be found",
+    "page could not be found",
+    "page doesn't exist",
+    "page doesn’t exist",
+    "page does not exist",
+    "page no longer exists",
+    "nothing found",
+    "seite nicht gefunden",
+    "nicht gefunden",
+    "seite existiert nicht",
+    "page introuvable",
+    "page non trouvée",
+    "página no encontrada",
+    "página não encontrada",
+    "pagina non trovata",
+    "pagina niet gevonden",
+    "sidan kunde inte hittas",
+    "страница не найдена",
+    "nie znaleziono strony",
+];
+
+/// Looks for the signs on a page that has been read otherwise.
+pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> Signs {
+    let visible = parsed.text.runs().filter(|(part, _)| part.is_visible());
+    let bytes: usize = visible.map(|(_, run)| run.len()).sum();
+    Signs {
+        parked: bytes <= SHORT_PAGE_BYTES && is_parked(parsed),
+        soft_404: page.status.is_success() && bytes <= MENU_PAGE_BYTES && is_not_found(parsed),
+        empty_shell: is_empty_shell(parsed, bytes, has_scripts),
+    }
+}
+
+fn is_parked(parsed: &ParsedPage) -> bool {
+    let leads_to_parking = parsed.transversal_links.iter().any(|link| {
+        let domain = link.site.registrable_domain();
+        PARKING_DOMAINS.contains(&domain)
+    });
+    let mut text = parsed.title();
+    text.push('\n');
+    text.push_str(&parsed.text.visible());
+    let text = text[..text.floor_char_boundary(LOOKED_AT_BYTES)].to_lowercase();
+    leads_to_parking || contains_any(&text, &PARKED_PHRASES)
+}
+
+fn is_not_found(parsed: &ParsedPage) -> bool {
+    let says_so = |text: &str| {
+        let text = text.trim().to_lowercase();
+        text.len() <= HEADLINE_BYTES
+            && (text == "404"
+                || text.starts_with("404 ")
+                || contains_any(&text, &NOT_FOUND_PHRASES))
+    };
+    let headline = parsed.text.part(PagePart::Heading).next();
+    says_so(&parsed.title()) || headline.is_some_and(says_so)
+}
+
+/// A page that scripts are to fill: hardly a word, and nothing to go on with. A homepage
+/// made of frames or a refresh leads on and is none.
+fn is_empty_shell(parsed: &ParsedPage, visible_bytes: usize, has_scripts: bool) -> bool {
+    let leads_on = parsed
+        .transversal_links
+        .iter()
+        .any(|link| matches!(link.kind, LinkKind::Frame | LinkKind::Refresh));
+    let no_text = if has_scripts { NO_TEXT_BYTES } else { 0 };
+    visible_bytes <= no_text && parsed.intrinsic_links.is_empty() && !leads_on
+}
+
+fn contains_any(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.contains(phrase))
+}

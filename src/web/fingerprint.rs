@@ -1,0 +1,45 @@
+//! Fingerprints of texts: near-duplicate pages have fingerprints that differ in few bits.
+//!
+//! The computation is `parse::fingerprint`; here is only what the number means.
+
+use std::fmt;
+
+/// A 64-bit simhash of a page's visible text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Pages whose fingerprints differ in at most this many of 64 bits count as one
+    /// (Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, 2007, section 5).
+    pub const NEAR: u32 = 3;
+
+    /// Wraps a computed simhash.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The simhash itself.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// In how many bits two fingerprints differ.
+    #[must_use]
+    pub fn distance(self, other: Self) -> u32 {
+        (self.0 ^ other.0).count_ones()
+    }
+
+    /// Whether two pages are near-duplicates.
+    #[must_use]
+    pub fn is_near(self, other: Self) -> bool {
+        self.distance(other) <= Self::NEAR
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,36 @@
+//! The nouns of the web we crawl (not a web server).
+//!
+//! What passes a door between two rooms is made of these types, so that no room has to
+//! know another one to talk to it.
+//!
+//! | noun | what it is | file |
+//! |---|---|---|
+//! | [`SiteId`] | one site: a host, `www.` folded away, a port if unusual | `site.rs` |
+//! | [`PageUrl`], [`PageKey`] | one page in canonical form, and what makes two spellings one page | `url.rs` |
+//! | [`IntrinsicLink`], [`TransversalLink`] | a link inside the site, a link to another site | `link.rs` |
+//! | [`FetchedPage`], [`ParsedPage`] | a page as it came, a page as it was read | `page.rs` |
+//! | [`PageText`], [`PagePart`] | the words of a page with the part each stood in | `text.rs` |
+//! | [`Language`] | what the page is written in | `language.rs` |
+//! | [`Fingerprint`] | near-duplicates have near fingerprints | `fingerprint.rs` |
+//! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
+//!
+//! Invariant: no input or output, no framework, no other room.
+
+mod confidence;
+mod fingerprint;
+mod language;
+mod link;
+mod page;
+mod parameters;
+mod site;
+mod text;
+mod url;
+
+pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
+pub use fingerprint::Fingerprint;
+pub use language::Language;
+pub use link::{IntrinsicLink, LinkKind, TransversalLink};
+pub use page::{ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs};
+pub use site::{SiteId, SiteIdError};
+pub use text::{PagePart, PageText};
+pub use url::{MAX_URL_BYTES, PageKey, PageUrl, UrlError};

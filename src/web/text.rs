@@ -1,0 +1,168 @@
+//! The text of a page, with the part of the page each piece stood in.
+//!
+//! One buffer holds everything in reading order and runs mark the parts, so that a page's
+//! text is stored once however it is looked at.
+//!
+//! Invariant: runs follow each other without gap or overlap and cover the buffer; two
+//! neighbouring runs of the same part are separated by a break inside the text.
+
+use std::ops::Range;
+
+/// Where on the page a piece of text stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PagePart {
+    /// `<title>`
+    Title,
+    /// `<h1>` to `<h6>`
+    Heading,
+    /// Everything else that a reader sees.
+    Body,
+    /// The text of links.
+    Anchor,
+    /// Alternative texts of images, and titles of drawings.
+    Alt,
+    /// `<meta name=description>` and `<meta name=keywords>`
+    Meta,
+}
+
+impl PagePart {
+    /// All parts, in the order of their declaration.
+    pub const ALL: [Self; 6] = [
+        Self::Title,
+        Self::Heading,
+        Self::Body,
+        Self::Anchor,
+        Self::Alt,
+        Self::Meta,
+    ];
+
+    /// Whether a browser shows this part in its window.
+    #[must_use]
+    pub fn is_visible(self) -> bool {
+        matches!(self, Self::Heading | Self::Body | Self::Anchor)
+    }
+
+    /// A short name for lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Title => "title",
+            Self::Heading => "heading",
+            Self::Body => "body",
+            Self::Anchor => "anchor",
+            Self::Alt => "alt",
+            Self::Meta => "meta",
+        }
+    }
+}
+
+/// The text of a page: whitespace collapsed, blocks separated by line feeds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageText {
+    buffer: String,
+    /// The part of each run and where in the buffer it ends.
+    runs: Vec<(PagePart, usize)>,
+}
+
+impl PageText {
+    /// Appends text that belongs to a part; a run of the same part is continued.
+    pub fn push(&mut self, part: PagePart, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.buffer.push_str(text);
+        let end = self.buffer.len();
+        match self.runs.last_mut() {
+            Some(run) if run.0 == part => run.1 = end,
+            _ => self.runs.push((part, end)),
+        }
+    }
+
+    /// Everything in reading order, each piece with its part.
+    pub fn runs(&self) -> impl Iterator<Item = (PagePart, &str)> {
+        self.ranges().map(|(part, range)| (part, &self.buffer[range]))
+    }
+
+    /// The pieces of one part.
+    pub fn part(&self, part: PagePart) -> impl Iterator<Item = &str> {
+        self.runs().filter(move |run| run.0 == part).map(|run| run.1)
+    }
+
+    /// One part as a single line.
+    #[must_use]
+    pub fn line(&self, part: PagePart) -> String {
+        let mut line = String::new();
+        for word in self.part(part).flat_map(str::split_whitespace) {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        line
+    }
+
+    /// What a browser shows in its window, in reading order.
+    #[must_use]
+    pub fn visible(&self) -> String {
+        let mut visible = String::with_capacity(self.buffer.len());
+        for (part, text) in self.runs() {
+            if part.is_visible() {
+                visible.push_str(text);
+            }
+        }
+        visible
+    }
+
+    /// The part that the text ends in.
+    #[must_use]
+    pub fn last_part(&self) -> Option<PagePart> {
+        self.runs.last().map(|run| run.0)
+    }
+
+    /// Bytes of text over all parts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether the page has no text at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// A stretch of the text, whatever the parts; empty if it tears a character apart.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> &str {
+        self.buffer.get(range).unwrap_or_default()
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = (PagePart, Range<usize>)> {
+        let mut start = 0;
+        self.runs.iter().map(move |&(part, end)| {
+            let range = start..end;
+            start = end;
+            (part, range)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_apart_and_stay_in_order() {
+        let mut text = PageText::default();
+        text.push(PagePart::Title, "Sailing");
+        text.push(PagePart::Body, "We ");
+        text.push(PagePart::Body, "sail to ");
+        text.push(PagePart::Anchor, "Kiel");
+        text.push(PagePart::Alt, "a boat");
+        text.push(PagePart::Body, "\nevery day");
+        assert_eq!(text.visible(), "We sail to Kiel\nevery day");
+        assert_eq!(text.line(PagePart::Body), "We sail to every day");
+        assert_eq!(text.part(PagePart::Alt).collect::<Vec<_>>(), ["a boat"]);
+        assert_eq!(text.runs().count(), 5);
+    }
+}

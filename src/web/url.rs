@@ -1,0 +1,433 @@
+//! Canonical page addresses.
+//!
+//! Two spellings of one page must give one `PageUrl`, or a site looks larger than it is and
+//! its pages speak twice. Beyond what the WHATWG URL standard does by itself (lower-case
+//! scheme and host, IDNA, dot segments, default port), the canonical form
+//!
+//! - has no fragment, no user name and no password,
+//! - has no dot at the end of the host,
+//! - decodes percent-encoded letters, digits and `-._~`, writes all other escapes in upper
+//!   case, and escapes a `%` that begins no escape,
+//! - has no session ids and no tracking parameters (see `parameters.rs`), no empty
+//!   parameters and no empty query.
+//!
+//! Invariant: a `PageUrl` parsed from the text of a `PageUrl` is that `PageUrl`; it has a
+//! host that DNS can carry, is http or https, and is at most [`MAX_URL_BYTES`] long.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+use url::{Host, Url};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::parameters::{is_noise, is_session_segment};
+use super::site::{SiteId, SiteIdError, resolvable, without_www};
+
+/// The longest address we handle: what common servers accept as a request line.
+pub const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// One page of one site, in canonical form.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageUrl(Url);
+
+/// What makes two addresses the same page: the canonical form without the scheme and
+/// without `www.`, as a hash that never changes.
+///
+/// Readers that look a page up by its key compare the address afterwards: 64 bits are
+/// many, but not infinitely many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageKey(u64);
+
+/// Text that is not the address of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// The URL standard refuses it.
+    #[error("not a URL: {0}")]
+    Malformed(#[from] url::ParseError),
+    /// A URL, but not of a page on the web (`mailto:`, `javascript:`, `ftp:`).
+    #[error("`{0}:` addresses are not pages")]
+    Scheme(String),
+    /// The host names no site.
+    #[error(transparent)]
+    Host(#[from] SiteIdError),
+    /// Longer than any server accepts.
+    #[error("{0} bytes are too long for an address (at most {MAX_URL_BYTES})")]
+    TooLong(usize),
+}
+
+// === impl PageUrl ===
+
+impl PageUrl {
+    /// Brings a URL into canonical form.
+    pub fn new(mut url: Url) -> Result<Self, UrlError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(UrlError::Scheme(url.scheme().to_owned()));
+        }
+        drop_fragment_and_user(&mut url);
+        drop_trailing_dot(&mut url)?;
+        canonicalise_path(&mut url);
+        canonicalise_query(&mut url);
+        match url.as_str().len() {
+            0..=MAX_URL_BYTES => Ok(Self(url)),
+            length => Err(UrlError::TooLong(length)),
+        }
+    }
+
+    /// Resolves a reference found on a page, as in `href`, against a base address.
+    pub fn join(base: &Url, reference: &str) -> Result<Self, UrlError> {
+        if reference.len() > MAX_URL_BYTES {
+            return Err(UrlError::TooLong(reference.len()));
+        }
+        Self::new(base.join(reference)?)
+    }
+
+    /// The homepage of a site, by the scheme given.
+    ///
+    /// # Panics
+    /// Never: every `SiteId` is the host of a valid URL.
+    #[must_use]
+    pub fn homepage(site: &SiteId, scheme: &str) -> Self {
+        Url::parse(&format!("{scheme}://{site}/"))
+            .map_err(UrlError::from)
+            .and_then(Self::new)
+            .expect("a site is the host of a valid URL")
+    }
+
+    /// The site this page belongs to.
+    ///
+    /// # Panics
+    /// Never: the host was checked when the address was made.
+    #[must_use]
+    pub fn site(&self) -> SiteId {
+        SiteId::of(&self.0).expect("the host was checked when the address was made")
+    }
+
+    /// Whether both pages have the same host in the same spelling and the same port; then
+    /// they are of one site, and no `SiteId` needs to be made to know it.
+    #[must_use]
+    pub fn shares_host(&self, other: &Self) -> bool {
+        self.0.host_str() == other.0.host_str()
+            && self.0.port_or_known_default() == other.0.port_or_known_default()
+    }
+
+    /// The same for `http` and `https`, with and without `www.`.
+    #[must_use]
+    pub fn key(&self) -> PageKey {
+        let mut hasher = Xxh3::new();
+        hasher.update(self.key_host().as_bytes());
+        if let Some(port) = self.0.port().filter(|port| !matches!(port, 80 | 443)) {
+            hasher.update(b":");
+            hasher.update(&port.to_le_bytes());
+        }
+        hasher.update(self.0[url::Position::BeforePath..].as_bytes());
+        PageKey(hasher.digest())
+    }
+
+    /// Whether both addresses are the same page whatever the scheme and `www.`: what a
+    /// [`PageKey`] promises, without the chance of a collision.
+    #[must_use]
+    pub fn is_same_page(&self, other: &Self) -> bool {
+        self.0[url::Position::BeforePath..] == other.0[url::Position::BeforePath..]
+            && self.site() == other.site()
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The address as the `url` crate sees it.
+    #[must_use]
+    pub fn as_url(&self) -> &Url {
+        &self.0
+    }
+
+    /// The path, beginning with `/`.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    /// Whether this is the front door of its site.
+    #[must_use]
+    pub fn is_homepage(&self) -> bool {
+        self.0.path() == "/" && self.0.query().is_none()
+    }
+
+    fn key_host(&self) -> Cow<'_, str> {
+        match self.0.host() {
+            Some(Host::Domain(domain)) => Cow::Borrowed(without_www(domain)),
+            Some(address) => Cow::Owned(address.to_string()),
+            None => Cow::Borrowed(""),
+        }
+    }
+}
+
+impl FromStr for PageUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.len() > MAX_URL_BYTES {
+            return Err(UrlError::TooLong(text.len()));
+        }
+        Self::new(Url::parse(text)?)
+    }
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+impl fmt::Debug for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageUrl({})", self.0)
+    }
+}
+
+// === impl PageKey ===
+
+impl PageKey {
+    /// The hash itself, for files.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+fn drop_fragment_and_user(url: &mut Url) {
+    url.set_fragment(None);
+    // Both setters fail only for addresses without a host, which have neither.
+    if !url.username().is_empty() {
+        let _ = url.set_username("");
+    }
+    if url.password().is_some() {
+        let _ = url.set_password(None);
+    }
+}
+
+fn drop_trailing_dot(url: &mut Url) -> Result<(), UrlError> {
+    if let Some(Host::Domain(domain)) = url.host() {
+        let host = resolvable(domain)?;
+        if host.len() != domain.len() {
+            let host = host.to_owned();
+            url.set_host(Some(&host))?;
+        }
+    }
+    Ok(())
+}
+
+fn canonicalise_path(url: &mut Url) {
+    let path = url.path();
+    if !path.contains(['%', ';', '(']) {
+        return;
+    }
+    // Escapes first: a session may hide behind `%3B` or `%28`, and what is left must not
+    // change when read again. Dropping a segment can only bring up clean ones.
+    let escaped = normalise_escapes(path);
+    let segments: Vec<Cow<'_, str>> = escaped
+        .split('/')
+        .filter(|segment| !is_session_segment(segment))
+        .map(without_path_parameters)
+        .collect();
+    let clean = match segments.join("/") {
+        empty if empty.is_empty() => "/".to_owned(),
+        clean => clean,
+    };
+    if clean != url.path() {
+        url.set_path(&clean);
+    }
+}
+
+/// Drops `;jsessionid=…` and its kind from a segment; other path parameters stay.
+fn without_path_parameters(segment: &str) -> Cow<'_, str> {
+    if !segment.contains(';') {
+        return Cow::Borrowed(segment);
+    }
+    let kept: Vec<&str> = segment
+        .split(';')
+        .enumerate()
+        .filter(|(at, part)| *at == 0 || !is_noise(part))
+        .map(|(_, part)| part)
+        .collect();
+    Cow::Owned(kept.join(";"))
+}
+
+fn canonicalise_query(url: &mut Url) {
+    let Some(query) = url.query() else { return };
+    let escaped = normalise_escapes(query);
+    let kept: Vec<&str> = escaped
+        .split('&')
+        .filter(|parameter| !parameter.is_empty() && !is_noise(parameter))
+        .collect();
+    let clean = (!kept.is_empty()).then(|| kept.join("&"));
+    if clean.as_deref() != url.query() {
+        url.set_query(clean.as_deref());
+    }
+}
+
+/// RFC 3986, section 6.2.2: escapes of unreserved characters are decoded, all others are
+/// written in upper case. A lone `%` becomes `%25`, or decoding what follows it could make
+/// a new escape and the form would not be stable.
+fn normalise_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let mut normal = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        normal.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let byte = rest
+            .get(..2)
+            .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                normal.push(char::from(byte));
+                rest = &rest[2..];
+            }
+            Some(_) => {
+                normal.push('%');
+                normal.push_str(&rest[..2].to_ascii_uppercase());
+                rest = &rest[2..];
+            }
+            None => normal.push_str("%25"),
+        }
+    }
+    normal.push_str(rest);
+    Cow::Owned(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(text: &str) -> PageUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn spellings_of_one_page_have_one_canonical_form() {
+        for (spelling, canonical) in [
+            ("HTTP://Example.org", "http://example.org/"),
+            ("http://example.org:80/", "http://example.org/"),
+            ("https://example.org:443/", "https://example.org/"),
+            ("http://example.org:443/", "http://example.org:443/"),
+            ("http://example.org./a", "http://example.org/a"),
+            ("http://me:pw@example.org/", "http://example.org/"),
+            ("http://example.org/a/./b/../c", "http://example.org/a/c"),
+            ("http://example.org/a#top", "http://example.org/a"),
+            ("http://example.org/%7euser/%c3%a4", "http://example.org/~user/%C3%A4"),
+            ("http://example.org/ä b", "http://example.org/%C3%A4%20b"),
+            ("http://example.org/100%", "http://example.org/100%25"),
+            ("http://example.org/%%341", "http://example.org/%2541"),
+            ("http://example.org/?", "http://example.org/"),
+            ("http://example.org/?&&a=1&", "http://example.org/?a=1"),
+            ("http://example.org/?b=2&a=1", "http://example.org/?b=2&a=1"),
+            ("http://example.org/?a=%41%2f", "http://example.org/?a=A%2F"),
+            ("http://example.org/?utm_source=x&id=3&PHPSESSID=y", "http://example.org/?id=3"),
+            ("http://example.org/?utm%5Fsource=x", "http://example.org/"),
+            ("http://example.org/a;jsessionid=1A2B?x=1", "http://example.org/a?x=1"),
+            ("http://example.org/a;v=1;jsessionid=1A2B/b", "http://example.org/a;v=1/b"),
+            ("http://example.org/(S(abc123))/home.aspx", "http://example.org/home.aspx"),
+            ("http://example.org/(S(abc123))", "http://example.org/"),
+            ("http://müller.example/", "http://xn--mller-kva.example/"),
+            ("http://[::1]:80/", "http://[::1]/"),
+        ] {
+            assert_eq!(page(spelling).as_str(), canonical, "{spelling}");
+        }
+    }
+
+    #[test]
+    fn the_key_ignores_scheme_and_www() {
+        let one = page("http://www.example.org/a?b=1");
+        for same in ["https://example.org/a?b=1", "http://EXAMPLE.org:80/a?b=1#c"] {
+            assert_eq!(page(same).key(), one.key(), "{same}");
+            assert!(page(same).is_same_page(&one), "{same}");
+        }
+        for other in [
+            "http://example.org/a?b=2",
+            "http://example.org:8080/a?b=1",
+            "http://example.com/a?b=1",
+            "http://example.org/A?b=1",
+        ] {
+            assert_ne!(page(other).key(), one.key(), "{other}");
+            assert!(!page(other).is_same_page(&one), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused_with_a_reason() {
+        let long = format!("http://example.org/{}", "a".repeat(MAX_URL_BYTES));
+        // Grows beyond the limit only when escaped.
+        let grows = format!("http://example.org/{}", " ".repeat(MAX_URL_BYTES / 2) + "a");
+        for (text, wanted) in [
+            ("mailto:a@example.org", "`mailto:` addresses are not pages"),
+            ("javascript:alert(1)", "`javascript:` addresses are not pages"),
+            ("relative/path", "not a URL: relative URL without a base"),
+            ("http://", "not a URL: empty host"),
+            ("http://a..b/", "`a..b` cannot be a host: "),
+            (&long, "8211 bytes are too long for an address (at most 8192)"),
+            (&grows, "12308 bytes are too long for an address (at most 8192)"),
+        ] {
+            let error = text.parse::<PageUrl>().expect_err(wanted).to_string();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn references_resolve_against_the_base() {
+        let base = Url::parse("http://example.org/dir/page.html").unwrap();
+        for (reference, target) in [
+            ("../x", "http://example.org/x"),
+            ("//other.org", "http://other.org/"),
+            ("?q=1", "http://example.org/dir/page.html?q=1"),
+            ("", "http://example.org/dir/page.html"),
+            (" \n x\ty ", "http://example.org/dir/xy"),
+            ("\\a\\b", "http://example.org/a/b"),
+        ] {
+            assert_eq!(PageUrl::join(&base, reference).unwrap().as_str(), target);
+        }
+    }
+
+    #[test]
+    fn the_homepage_is_the_front_door() {
+        let site: SiteId = "www.example.org:8080".parse().unwrap();
+        let home = PageUrl::homepage(&site, "https");
+        assert_eq!(home.as_str(), "https://example.org:8080/");
+        assert!(home.is_homepage());
+        assert_eq!(home.site(), site);
+        assert!(!page("http://example.org/?a=1").is_homepage());
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_is_stable(
+            host in "(www\\.)?[a-z]{1,5}\\.(org|co\\.uk)\\.?(:[0-9]{1,4})?",
+            path in "[a-zA-Z0-9%/.;()=~ SAF-]{0,40}",
+            query in "[a-z0-9%&=_+; -]{0,40}",
+        ) {
+            if let Ok(once) = format!("http://{host}/{path}?{query}").parse::<PageUrl>() {
+                let twice: PageUrl = once.as_str().parse().unwrap();
+                prop_assert_eq!(&twice, &once);
+                prop_assert_eq!(twice.key(), once.key());
+                prop_assert!(twice.is_same_page(&once));
+            }
+        }
+
+        #[test]
+        fn any_text_is_an_address_or_an_error(text in "\\PC{0,120}") {
+            if let Ok(once) = text.parse::<PageUrl>() {
+                prop_assert_eq!(once.as_str().parse::<PageUrl>(), Ok(once.clone()));
+                let _ = once.site();
+            }
+        }
+    }
+}
