@@ -32,7 +32,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 const ROUNDS: usize = 5;
 /// Pages taken for counting instructions; valgrind is fifty times slower.
-const SAMPLE: usize = 20000;
+const SAMPLE: usize = 400;
 const LIMITS: ParseLimits = ParseLimits {
     max_links: 10_000,
     max_url_bytes: 2_048,
@@ -43,7 +43,10 @@ fn main() {
     let archives = archives();
     match arguments.iter().position(|argument| argument == "--only") {
         Some(at) => run_only(&arguments[at + 1], &archives),
-        None if arguments.iter().any(|argument| argument == "--instructions") => {
+        None if arguments
+            .iter()
+            .any(|argument| argument == "--instructions") =>
+        {
             count_instructions();
         }
         None => measure(&archives),
@@ -69,7 +72,9 @@ fn settings() -> FetchSettings {
 
 fn pages(archives: &[PathBuf]) -> Vec<FetchedPage> {
     let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    let captures = archive.captures().map(|capture| capture.expect("a capture").url);
+    let captures = archive
+        .captures()
+        .map(|capture| capture.expect("a capture").url);
     captures
         .filter_map(|url| archive.read(&url).expect("a page"))
         .collect()
@@ -80,12 +85,14 @@ fn measure(archives: &[PathBuf]) {
     let bytes: usize = pages.iter().map(|page| page.body.len()).sum();
     let text_bytes = parse_and_drop_all(&pages);
     let archive_bytes: u64 = archives.iter().map(|path| gunzip(path)).sum();
-    println!("{} pages, {} bytes, {} bytes of text", pages.len(), bytes, text_bytes);
+    println!(
+        "{} pages, {} bytes, {} bytes of text",
+        pages.len(),
+        bytes,
+        text_bytes
+    );
 
-    let [tokenise, parse] = best_of([
-        &|| tokenise_all(&pages),
-        &|| parse_and_drop_all(&pages),
-    ]);
+    let [tokenise, parse] = best_of([&|| tokenise_all(&pages), &|| parse_and_drop_all(&pages)]);
     let parsed = parse_all(&pages);
     let [words, terms] = best_of([&|| words_all(&parsed), &|| terms_all(&parsed)]);
     drop((pages, parsed));
@@ -107,7 +114,10 @@ fn measure(archives: &[PathBuf]) {
     println!("{:<16} {:>8} {:>8} {:>10}", "", "cpu s", "MB/s", "speed vs");
     for (name, seconds, bytes, beside) in table {
         let rate = bytes / seconds / 1e6;
-        println!("{name:<16} {seconds:>8.3} {rate:>8.1} {:>9.2}x", beside / seconds);
+        println!(
+            "{name:<16} {seconds:>8.3} {rate:>8.1} {:>9.2}x",
+            beside / seconds
+        );
     }
 }
 
@@ -140,7 +150,10 @@ fn tokenise(body: &[u8]) -> usize {
 }
 
 fn parse_all(pages: &[FetchedPage]) -> Vec<ParsedPage> {
-    pages.iter().map(|page| parse::parse(page, &LIMITS)).collect()
+    pages
+        .iter()
+        .map(|page| parse::parse(page, &LIMITS))
+        .collect()
 }
 
 /// As a crawler does: each page is gone before the next.
@@ -182,7 +195,9 @@ fn index(archives: &[PathBuf]) -> usize {
 
 fn read_all(archives: &[PathBuf]) -> usize {
     let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    let captures = archive.captures().map(|capture| capture.expect("a capture").url);
+    let captures = archive
+        .captures()
+        .map(|capture| capture.expect("a capture").url);
     let pages = captures.filter_map(|url| archive.read(&url).expect("a page"));
     pages.map(|page| black_box(page).body.len()).sum()
 }
@@ -227,7 +242,10 @@ fn count_instructions() {
 fn run_only(part: &str, archives: &[PathBuf]) {
     let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
     let step = (usize::try_from(archive.records()).expect("a count") / SAMPLE).max(1);
-    let urls = archive.captures().step_by(step).map(|capture| capture.expect("a capture").url);
+    let urls = archive
+        .captures()
+        .step_by(step)
+        .map(|capture| capture.expect("a capture").url);
     let sample: Vec<FetchedPage> = urls
         .filter_map(|url| archive.read(&url).expect("a page"))
         .collect();

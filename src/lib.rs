@@ -1,8 +1,56 @@
-#![doc = "stub"]
+//! sitescout finds **websites**, not pages. From a few example sites of a topic it learns
+//! what such sites look like, walks the graph of sites, and keeps a growing list of further
+//! sites of that topic, downloading as few pages as it can.
+//!
+//! It is built after Ester, Kriegel, Schubert: *Accurate and Efficient Crawling for Relevant
+//! Websites*, VLDB 2004; what we do differently is said where it is done.
+//!
+//! # The house
+//!
+//! Rooms, in the order in which data walks through them. Each imports only rooms above it;
+//! `tests/tidy.rs` reads this table and holds the code to it.
+//!
+//! | room | what happens there | imports |
+//! |---|---|---|
+//! | [`web`] | the nouns: sites, pages, links, confidences; no input, no output | - |
+//! | [`config`] | text to checked settings, all problems told at once | - |
+//! | [`telemetry`] | the log | config |
+//! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives | web config telemetry |
+//! | [`parse`] | bytes to text, language, links, terms; never fails | web |
+//! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse |
+//!
+//! # The walk of a page
+//!
+//! ```text
+//! PageUrl ─► fetch::Fetcher ─► FetchedPage ─► parse::parse ─► ParsedPage ─► parse::words
+//! ```
+//!
+//! A page begins as a [`web::PageUrl`], in the one canonical spelling it has. A
+//! [`fetch::Fetcher`] asks for it and hands back a [`web::FetchedPage`], whatever the
+//! status: what the outside world answers is data. [`parse::parse`] makes a
+//! [`web::ParsedPage`] of any bytes: text by page part, language, links inside the site and
+//! to other sites, a fingerprint, and signs that it is no page at all. From its text,
+//! [`parse::words::for_each_term`] makes the terms that a classifier counts.
+//!
+//! # Invariants
+//!
+//! - What passes a door between rooms is a noun of [`web`].
+//! - `parse` is deterministic: same bytes, same page. It does no input or output.
+//! - Text from the web is hostile until it is escaped for where it goes.
+//! - Time is `tokio::time`, chance comes from an explicit seed, and the order of a hash map
+//!   decides nothing.
+//! - Only `main` ends the process.
+
 #![forbid(unsafe_code)]
+
 pub mod web;
+
 pub mod config;
+
 pub mod telemetry;
+
 pub mod fetch;
+
 pub mod parse;
-pub mod cli { pub fn run(_: std::env::ArgsOs) -> std::process::ExitCode { todo!() } }
+
+pub mod cli;

@@ -203,7 +203,11 @@ impl ParseSettings {
     fn read(&self, parse: &mut Section<'_>) -> Self {
         Self {
             max_links: parse.value("max_links", self.max_links, whole_number(1..=1_000_000)),
-            max_url_bytes: parse.value("max_url_bytes", self.max_url_bytes, byte_size(16..=8 << 10)),
+            max_url_bytes: parse.value(
+                "max_url_bytes",
+                self.max_url_bytes,
+                byte_size(16..=8 << 10),
+            ),
         }
     }
 }

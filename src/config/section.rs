@@ -63,15 +63,18 @@ pub(super) fn keys_left_out<T>(
 fn read_noting<T>(text: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> (T, Notes) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let notes = RefCell::new(Notes::default());
-    for error in errors {
-        let offset = error.span().map_or(0, |span| span.start);
-        notes.borrow_mut().problems.push((offset, error.message().to_owned()));
-    }
     let mut top = Section::new(String::new(), table.get_ref(), &notes);
     let settings = read(&mut top);
     top.refuse_unknown_keys();
     drop(top);
-    (settings, notes.into_inner())
+    let mut notes = notes.into_inner();
+    // Where the syntax is broken, what the parser made of it is not the user's mistake.
+    for error in errors {
+        let offset = error.span().map_or(0, |span| span.start);
+        notes.problems.retain(|(other, _)| *other != offset);
+        notes.problems.push((offset, error.message().to_owned()));
+    }
+    (settings, notes)
 }
 
 impl<'a> Section<'a> {

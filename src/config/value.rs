@@ -54,7 +54,10 @@ pub(super) fn choice<T: Copy>(
             found.map(|(_, choice)| *choice)
         });
         chosen.ok_or_else(|| {
-            let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+            let names: Vec<String> = choices
+                .iter()
+                .map(|(name, _)| format!("\"{name}\""))
+                .collect();
             format!("one of {}", names.join(", "))
         })
     }

@@ -91,9 +91,7 @@ impl Coding {
 /// RFC 1950, section 2.2. Servers send bare deflate under the same name.
 fn is_zlib(bytes: &[u8]) -> bool {
     match bytes {
-        [cmf, flags, ..] => {
-            cmf & 0x0f == 8 && (u16::from(*cmf) << 8 | u16::from(*flags)) % 31 == 0
-        }
+        [cmf, flags, ..] => cmf & 0x0f == 8 && (u16::from(*cmf) << 8 | u16::from(*flags)) % 31 == 0,
         _ => false,
     }
 }
@@ -237,7 +235,11 @@ mod tests {
     #[test]
     fn chunks_are_put_together() {
         let chunked = [("transfer-encoding", "chunked")];
-        let body = decode(&chunked, b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n", LIMIT);
+        let body = decode(
+            &chunked,
+            b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n",
+            LIMIT,
+        );
         assert_eq!(body, whole(b"hello world"));
         let both = [("transfer-encoding", "gzip, chunked")];
         let packed = gzip(b"hello");
@@ -257,16 +259,28 @@ mod tests {
             ("content-encoding", "deflate"),
         ] {
             let plain = b"<p>plain as it can be";
-            assert_eq!(decode(&[(header, name)], plain, LIMIT), whole(plain), "{name}");
+            assert_eq!(
+                decode(&[(header, name)], plain, LIMIT),
+                whole(plain),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn broken_bodies_are_kept_up_to_the_break() {
-        let body = decode(&[("transfer-encoding", "chunked")], b"5\r\nhello\r\n9\r\nwo", LIMIT);
+        let body = decode(
+            &[("transfer-encoding", "chunked")],
+            b"5\r\nhello\r\n9\r\nwo",
+            LIMIT,
+        );
         assert_eq!((&*body.bytes, body.truncated), (&b"hellowo"[..], true));
         let packed = gzip(&b"hello ".repeat(1_000));
-        let body = decode(&[("content-encoding", "gzip")], &packed[..packed.len() - 9], LIMIT);
+        let body = decode(
+            &[("content-encoding", "gzip")],
+            &packed[..packed.len() - 9],
+            LIMIT,
+        );
         assert!(body.truncated && body.bytes.starts_with(b"hello hello"));
     }
 

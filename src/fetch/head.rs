@@ -126,7 +126,10 @@ mod tests {
 
     #[test]
     fn the_limit_and_the_end_are_told_apart() {
-        assert!(matches!(read("A\r\nB: c\r\n\r\n", 6), Err(HeadError::TooLong(6, _))));
+        assert!(matches!(
+            read("A\r\nB: c\r\n\r\n", 6),
+            Err(HeadError::TooLong(6, _))
+        ));
         match read("HTTP/1.1 204 None\r\nA: b", 100) {
             Err(HeadError::Unfinished(head)) => assert_eq!(head.text("a").unwrap(), "b"),
             other => panic!("{other:?}"),

@@ -126,12 +126,21 @@ mod tests {
         let all = b"\xff\xfe\xe4\x00";
         assert_eq!(text(all, utf8), ("ä".to_owned(), "UTF-16LE"));
         let meta = b"<meta charset=iso-8859-5>\xe4";
-        assert_eq!(text(meta, "text/html; charset=windows-1252").0, "<meta charset=iso-8859-5>ä");
+        assert_eq!(
+            text(meta, "text/html; charset=windows-1252").0,
+            "<meta charset=iso-8859-5>ä"
+        );
         assert_eq!(text(meta, "text/html").1, "ISO-8859-5");
         let guessed = "Größe und Schönheit für alle Vögel".replace('ö', "\u{f6}");
-        let bytes: Vec<u8> = guessed.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        let bytes: Vec<u8> = guessed
+            .chars()
+            .map(|c| u8::try_from(u32::from(c)).unwrap())
+            .collect();
         assert_eq!(text(&bytes, "text/html"), (guessed, "windows-1252"));
-        assert_eq!(text("Größe".as_bytes(), "text/html"), ("Größe".to_owned(), "UTF-8"));
+        assert_eq!(
+            text("Größe".as_bytes(), "text/html"),
+            ("Größe".to_owned(), "UTF-8")
+        );
     }
 
     #[test]
@@ -147,8 +156,15 @@ mod tests {
             let found = declared(start.as_bytes()).map(Encoding::name);
             assert_eq!(found, Some("windows-1251"), "{start}");
         }
-        assert_eq!(declared(b"<meta charset=utf-16>").map(Encoding::name), Some("UTF-8"));
-        for nothing in ["<meta charset=nonsense>", "<meta name=charset content=utf-8>", ""] {
+        assert_eq!(
+            declared(b"<meta charset=utf-16>").map(Encoding::name),
+            Some("UTF-8")
+        );
+        for nothing in [
+            "<meta charset=nonsense>",
+            "<meta name=charset content=utf-8>",
+            "",
+        ] {
             assert_eq!(declared(nothing.as_bytes()), None, "{nothing}");
         }
     }

@@ -7,7 +7,7 @@
 use crate::web::ContentKind;
 
 /// So much of a body is looked at.
-const SNIFFED_BYTES: usize = 1024;
+const SNIFFED_BYTES: usize = 512;
 
 /// Tags that begin HTML without a document type.
 const HTML_STARTS: [&[u8]; 17] = [
@@ -61,9 +61,14 @@ fn essence(content_type: Option<&str>) -> &str {
 }
 
 fn sniff(start: &[u8]) -> ContentKind {
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let text = start
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(start)
+        .trim_ascii_start();
     let is_html = HTML_STARTS.iter().any(|tag| {
-        let ends = text.get(tag.len()).is_none_or(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | b'/'));
+        let ends = text
+            .get(tag.len())
+            .is_none_or(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | b'/'));
         begins_with(text, tag) && (ends || tag.ends_with(b"--"))
     });
     let is_xhtml = begins_with(text, b"<?xml") && contains_html_root(text);
@@ -79,7 +84,9 @@ fn begins_with(text: &[u8], start: &[u8]) -> bool {
 }
 
 fn contains_html_root(start: &[u8]) -> bool {
-    start.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"<html"))
+    start
+        .windows(5)
+        .any(|bytes| bytes.eq_ignore_ascii_case(b"<html"))
 }
 
 /// Bytes that no text in a charset of the web contains, and not just a stray one. UTF-16 is
@@ -88,13 +95,20 @@ fn is_binary(content_type: Option<&str>, start: &[u8]) -> bool {
     let is_utf16 = start.starts_with(&[0xff, 0xfe])
         || start.starts_with(&[0xfe, 0xff])
         || content_type.is_some_and(|content_type| content_type.contains("utf-16"));
-    let controls = start
+    let is_control = |byte: u8| (byte < 0x09) | ((byte > 0x0d) & (byte < 0x20) & (byte != 0x1b));
+    let controls: usize = start
         .iter()
-        .filter(|byte| matches!(byte, 0x00..=0x08 | 0x0e..=0x1a | 0x1c..=0x1f))
-        .count();
-    let magic: [&[u8]; 6] = [b"\x89PNG", b"GIF8", b"%PDF-", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b"];
-    !is_utf16
-        && (controls * 20 > start.len() || magic.iter().any(|magic| start.starts_with(magic)))
+        .map(|byte| usize::from(is_control(*byte)))
+        .sum();
+    let magic: [&[u8]; 6] = [
+        b"\x89PNG",
+        b"GIF8",
+        b"%PDF-",
+        b"\xff\xd8\xff",
+        b"PK\x03\x04",
+        b"\x1f\x8b",
+    ];
+    !is_utf16 && (controls * 20 > start.len() || magic.iter().any(|magic| start.starts_with(magic)))
 }
 
 #[cfg(test)]
@@ -141,7 +155,10 @@ mod tests {
         let html = Some("text/html");
         assert_eq!(kind(html, b"\x00\x01\x02\x03abc"), ContentKind::Other);
         assert_eq!(kind(html, b"%PDF-1.4\n"), ContentKind::Other);
-        let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("<p>hello".bytes().flat_map(|b| [b, 0])).collect();
+        let utf16: Vec<u8> = [0xff, 0xfe]
+            .into_iter()
+            .chain("<p>hello".bytes().flat_map(|b| [b, 0]))
+            .collect();
         assert_eq!(kind(html, &utf16), ContentKind::Html);
         let stray = [&b"<p>one stray zero: "[..], &[0], &[b'x'; 100]].concat();
         assert_eq!(kind(html, &stray), ContentKind::Html);

@@ -9,7 +9,9 @@
 //!   markup. Frames are read, so `<noframes>` is not.
 //! - A `<template>` shows nothing until its end tag.
 //! - An anchor ends with its end tag, with the next anchor, or with the table cell it was
-//!   opened in. A heading ends with any heading's tag, or with the block that holds it.
+//!   opened in. Two anchors in a row are two words, even if only a style sheet parts them:
+//!   that is how menus are written.
+//! - A heading ends with any heading's tag, or with the block that holds it.
 //!
 //! Invariant: no state grows with depth.
 
@@ -156,7 +158,9 @@ impl Document {
         let mut document = Self::default();
         for line in text.lines() {
             document.text.part_lines();
-            document.text.push(PagePart::Body, &mut line.as_bytes().to_vec());
+            document
+                .text
+                .push(PagePart::Body, &mut line.as_bytes().to_vec());
         }
         document
     }
@@ -203,14 +207,25 @@ impl Reader {
         match self.sink {
             _ if self.templates > 0 => {}
             Sink::Page => {
-                let part = match (self.heading, &self.anchor) {
-                    (Some(_), _) => PagePart::Heading,
-                    (None, Some(_)) => PagePart::Anchor,
-                    (None, None) => PagePart::Body,
+                // `<a name>` marks a place; what follows is no link.
+                let is_link = self
+                    .anchor
+                    .as_ref()
+                    .is_some_and(|anchor| anchor.link.is_some());
+                let part = match self.heading {
+                    Some(_) => PagePart::Heading,
+                    None if is_link => PagePart::Anchor,
+                    None => PagePart::Body,
                 };
+                // Browsers drop zeros from the text of a page (WHATWG HTML, section 13.2.6.4.7).
+                if self.characters.contains(&0) {
+                    self.characters.retain(|byte| *byte != 0);
+                }
                 text.push(part, &mut self.characters);
             }
-            Sink::Title => text.push_aside(PagePart::Title, &String::from_utf8_lossy(&self.characters)),
+            Sink::Title => {
+                text.push_aside(PagePart::Title, &String::from_utf8_lossy(&self.characters))
+            }
             Sink::Alt => text.push_aside(PagePart::Alt, &String::from_utf8_lossy(&self.characters)),
             Sink::Nothing => {}
         }
@@ -227,31 +242,24 @@ impl Reader {
         if self.templates == 0 {
             self.read_start_tag();
         }
+        if self.is_self_closing && (self.markup == Markup::Xml || self.is_foreign()) {
+            self.end_tag();
+            return None;
+        }
         let next = self.next_state();
         if next.is_some() {
             self.last_start_tag.clone_from(&self.tag_name);
-        } else {
-            self.sink = self.sink_after(self.sink);
         }
         next
     }
 
-    fn sink_after(&self, sink: Sink) -> Sink {
-        // Inside of drawings titles are ordinary elements, so no state switch ends them.
-        match (sink, self.tag) {
-            (_, Tag::Title) if self.is_foreign() => Sink::Alt,
-            _ => Sink::Page,
-        }
-    }
-
     /// Which kind of text follows a start tag, and what becomes of it.
     fn next_state(&mut self) -> Option<State> {
-        let closes_itself =
-            self.is_self_closing && (self.markup == Markup::Xml || self.is_foreign());
-        let is_element_of_drawing = self.is_foreign() && self.tag == Tag::Title;
-        if closes_itself || is_element_of_drawing {
+        if self.is_foreign() && self.tag == Tag::Title {
+            self.sink = Sink::Alt;
             return None;
         }
+        self.sink = Sink::Page;
         let (state, sink) = match self.tag {
             Tag::Title if self.has_title => (State::RcData, Sink::Nothing),
             Tag::Title => (State::RcData, Sink::Title),
@@ -318,7 +326,7 @@ impl Reader {
                 self.open_block();
             }
             Tag::Block | Tag::Textarea | Tag::Xmp | Tag::Plaintext => self.open_block(),
-            Tag::Foreign => self.foreign += u32::from(!self.is_self_closing),
+            Tag::Foreign => self.foreign += 1,
             Tag::ForeignObject if self.foreign > 0 => self.foreign_objects += 1,
             _ => {}
         }
@@ -371,6 +379,7 @@ impl Reader {
 
     fn open_anchor(&mut self) {
         self.close_anchor();
+        self.document.text.part_anchors();
         let link = self.push_link(Attribute::Href, LinkKind::Anchor);
         self.anchor = Some(OpenAnchor {
             link,
@@ -447,7 +456,9 @@ impl Reader {
         let label = attributes.get(Attribute::Charset).or_else(|| {
             let content = attributes.get(Attribute::Content)?;
             let is_type = attributes.is(Attribute::HttpEquiv, "content-type");
-            is_type.then(|| charset::charset_parameter(content)).flatten()
+            is_type
+                .then(|| charset::charset_parameter(content))
+                .flatten()
         });
         if let Some(label) = label.map(str::trim).filter(|label| !label.is_empty()) {
             self.charset = Some(label.to_owned());
@@ -473,9 +484,14 @@ pub(super) fn refresh_target(content: &str) -> Option<&str> {
         return None;
     }
     let rest = seconds.trim_ascii_start();
-    let rest = rest.strip_prefix([';', ',']).unwrap_or(rest).trim_ascii_start();
+    let rest = rest
+        .strip_prefix([';', ','])
+        .unwrap_or(rest)
+        .trim_ascii_start();
     let mut target = rest;
-    if rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("url"))
+    if rest
+        .get(..3)
+        .is_some_and(|word| word.eq_ignore_ascii_case("url"))
         && let Some(value) = rest[3..].trim_ascii_start().strip_prefix('=')
     {
         target = value.trim_ascii_start();
@@ -493,7 +509,8 @@ impl Emitter for Reader {
 
     fn set_last_start_tag(&mut self, last_start_tag: Option<&[u8]>) {
         self.last_start_tag.clear();
-        self.last_start_tag.extend_from_slice(last_start_tag.unwrap_or_default());
+        self.last_start_tag
+            .extend_from_slice(last_start_tag.unwrap_or_default());
     }
 
     fn emit_eof(&mut self) {
@@ -511,7 +528,11 @@ impl Emitter for Reader {
 
     #[inline]
     fn pop_token(&mut self) -> Option<Box<End>> {
-        self.end.take()
+        // Asked after every step of the tokeniser: taking nothing would still write.
+        match self.end {
+            None => None,
+            Some(_) => self.end.take(),
+        }
     }
 
     #[inline]

@@ -15,9 +15,9 @@ use crate::web::{Language, PageText};
 /// So many words are looked at.
 const SAMPLED_WORDS: usize = 120;
 /// So much text goes to the trigrams: more makes them slower, not better.
-const SAMPLED_BYTES: usize = 2_000;
-/// Fewer letters than this say nothing.
-const MIN_LETTERS: usize = 20;
+const SAMPLED_BYTES: usize = 800;
+/// Less text than this says nothing.
+const MIN_BYTES: usize = 40;
 /// Longer words are no function words.
 const MAX_FUNCTION_WORD_BYTES: usize = 16;
 /// A language wins by so many function words
@@ -26,15 +26,15 @@ const MANY_VOTES: u32 = 6;
 const MARGIN_OF_MANY: f64 = 1.4;
 /// or by so many
 const FEW_VOTES: u32 = 3;
-/// with this margin, or with none if the page declares the same.
+/// with this margin. If the page declares the same, one word and no margin will do.
 const MARGIN_OF_FEW: f64 = 3.0;
 /// Below this, trigrams only decide between languages that the function words left open.
 const TRUSTED_TRIGRAMS: f64 = 0.8;
 
 /// Languages that vote, by the code of their stop list.
 const VOTERS: [&str; 20] = [
-    "en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "fi", "hu", "ro", "ca", "tr",
-    "ru", "el", "id", "sl", "eu",
+    "en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "fi", "hu", "ro", "ca", "tr", "ru",
+    "el", "id", "sl", "eu",
 ];
 
 /// For each function word, the languages that have it, as bits in the order of `VOTERS`.
@@ -61,31 +61,50 @@ struct Votes([u32; VOTERS.len()]);
 
 impl Votes {
     fn count(text: &PageText) -> Self {
-        let mut votes = [0; VOTERS.len()];
-        for word in visible_words(text).take(SAMPLED_WORDS) {
+        let mut votes = Self([0; VOTERS.len()]);
+        for (at, word) in visible_words(text).take(SAMPLED_WORDS).enumerate() {
             let mut languages = voters_for(word);
             while languages != 0 {
-                votes[languages.trailing_zeros() as usize] += 1;
+                votes.0[languages.trailing_zeros() as usize] += 1;
                 languages &= languages - 1;
             }
+            if at % 16 == 15 && votes.is_landslide() {
+                break;
+            }
         }
-        Self(votes)
+        votes
+    }
+
+    /// Whether counting on would change nothing.
+    fn is_landslide(&self) -> bool {
+        let most = self.0.iter().copied().max().unwrap_or_default();
+        let contenders = self.0.iter().filter(|votes| **votes * 2 > most).count();
+        most >= 2 * MANY_VOTES && contenders == 1
     }
 
     /// The language that has clearly more than the others.
     fn winner(&self, declared: Option<Language>) -> Option<Language> {
         let (winner, most) = self.0.iter().enumerate().max_by_key(|(_, count)| **count)?;
-        let others = self.0.iter().enumerate().filter(|(voter, _)| *voter != winner);
+        let others = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(voter, _)| *voter != winner);
         let next = others.map(|(_, count)| *count).max().unwrap_or_default();
         let language = Language::from_tag(VOTERS[winner]);
         let margin = f64::from(*most) / f64::from(next.max(1));
         let is_clear = match most {
-            FEW_VOTES.. if language == declared => margin >= 1.0,
+            1.. if language == declared => margin >= 1.0,
             MANY_VOTES.. => margin >= MARGIN_OF_MANY,
             FEW_VOTES.. => margin >= MARGIN_OF_FEW,
             _ => false,
         };
         language.filter(|_| is_clear)
+    }
+
+    /// Whether no language has words to speak of.
+    fn is_silent(&self) -> bool {
+        self.0.iter().all(|votes| *votes < FEW_VOTES)
     }
 
     /// Whether a language is among those between which the votes do not decide.
@@ -101,7 +120,9 @@ impl Votes {
 
 /// The languages that have a word among their function words, as bits.
 fn voters_for(word: &str) -> u32 {
-    let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    let bare = word
+        .trim_end_matches([',', '.', ':', ')'])
+        .trim_start_matches('(');
     if bare.is_empty() || bare.len() > MAX_FUNCTION_WORD_BYTES {
         return 0;
     }
@@ -112,11 +133,17 @@ fn voters_for(word: &str) -> u32 {
         return 0;
     }
     let lower = bare.to_lowercase();
-    FUNCTION_WORDS.get(lower.as_str()).copied().unwrap_or_default()
+    FUNCTION_WORDS
+        .get(lower.as_str())
+        .copied()
+        .unwrap_or_default()
 }
 
 fn by_trigrams(sample: &str, declared: Option<Language>, votes: &Votes) -> Option<Language> {
-    if sample.chars().filter(|c| c.is_alphabetic()).count() < MIN_LETTERS {
+    // Without function words and without foreign letters it is a list of names or a
+    // program; trigrams find a language in anything.
+    let has_foreign_letters = sample.chars().any(|c| !c.is_ascii() && c.is_alphabetic());
+    if sample.len() < MIN_BYTES || (votes.is_silent() && !has_foreign_letters) {
         return declared;
     }
     let found = whatlang::detect(sample)?;
@@ -144,7 +171,7 @@ fn sample(text: &PageText) -> String {
             sample.push_str(&run[..run.floor_char_boundary(SAMPLED_BYTES)]);
             sample.push(' ');
         }
-        if sample.len() >= MIN_LETTERS {
+        if sample.len() >= MIN_BYTES {
             break;
         }
     }
@@ -182,18 +209,43 @@ mod tests {
     #[test]
     fn running_text_tells_its_language() {
         for (wanted, text) in [
-            ("en", "The boats lie in the harbour all winter, and in spring we bring them out to the lake."),
-            ("de", "Die Boote liegen den ganzen Winter im Hafen, und im Frühjahr bringen wir sie auf den See."),
-            ("fr", "Les bateaux restent au port pendant tout l'hiver et nous les sortons au printemps."),
-            ("da", "Bådene ligger i havnen hele vinteren, og om foråret sætter vi dem i vandet igen. Derefter sejler vi hver uge, når vejret er godt nok til det."),
-            ("ru", "Лодки стоят в гавани всю зиму, а весной мы выводим их на озеро."),
-            ("pl", "Łodzie stoją w porcie przez całą zimę, a wiosną wyprowadzamy je na jezioro."),
-            ("ja", "ボートは冬の間ずっと港にあり、春になると湖に出します。"),
+            (
+                "en",
+                "The boats lie in the harbour all winter, and in spring we bring them out to the lake.",
+            ),
+            (
+                "de",
+                "Die Boote liegen den ganzen Winter im Hafen, und im Frühjahr bringen wir sie auf den See.",
+            ),
+            (
+                "fr",
+                "Les bateaux restent au port pendant tout l'hiver et nous les sortons au printemps.",
+            ),
+            (
+                "da",
+                "Bådene ligger i havnen hele vinteren, og om foråret sætter vi dem i vandet igen. Derefter sejler vi hver uge, når vejret er godt nok til det.",
+            ),
+            (
+                "ru",
+                "Лодки стоят в гавани всю зиму, а весной мы выводим их на озеро.",
+            ),
+            (
+                "pl",
+                "Łodzie stoją w porcie przez całą zimę, a wiosną wyprowadzamy je na jezioro.",
+            ),
+            (
+                "ja",
+                "ボートは冬の間ずっと港にあり、春になると湖に出します。",
+            ),
             ("zh", "整个冬天船都停在港口里，到了春天我们把它们带到湖上。"),
             ("th", "เรือจอดอยู่ในท่าเรือตลอดฤดูหนาว"),
         ] {
             assert_eq!(language(text, None).as_deref(), Some(wanted), "{text}");
-            assert_eq!(language(text, Some(wanted)).as_deref(), Some(wanted), "{text}");
+            assert_eq!(
+                language(text, Some(wanted)).as_deref(),
+                Some(wanted),
+                "{text}"
+            );
         }
     }
 
@@ -217,7 +269,10 @@ mod tests {
             assert_eq!(found.code().len(), 2, "{lang}");
         }
         for code in VOTERS {
-            assert!(stop_words::lookup(code).is_some_and(|list| !list.is_empty()), "{code}");
+            assert!(
+                stop_words::lookup(code).is_some_and(|list| !list.is_empty()),
+                "{code}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each sign wants two things at once, a phrase and shortness, because a page about parked
 //! domains is not one. Phrases are in the languages our users crawl.
 
-use crate::web::{FetchedPage, LinkKind, PagePart, ParsedPage, Signs};
+use crate::web::{ContentKind, FetchedPage, LinkKind, PagePart, ParsedPage, Signs};
 
 /// Longer pages are somebody's work, whatever they say: about 150 words.
 const SHORT_PAGE_BYTES: usize = 1_000;
@@ -144,7 +144,10 @@ fn is_empty_shell(parsed: &ParsedPage, visible_bytes: usize, has_scripts: bool) 
         .iter()
         .any(|link| matches!(link.kind, LinkKind::Frame | LinkKind::Refresh));
     let no_text = if has_scripts { NO_TEXT_BYTES } else { 0 };
-    visible_bytes <= no_text && parsed.intrinsic_links.is_empty() && !leads_on
+    parsed.content == ContentKind::Html
+        && visible_bytes <= no_text
+        && parsed.intrinsic_links.is_empty()
+        && !leads_on
 }
 
 fn contains_any(text: &str, phrases: &[&str]) -> bool {

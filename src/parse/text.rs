@@ -27,10 +27,21 @@ enum Separator {
 impl TextBuilder {
     /// Text in the flow of the page. The buffer is used up, so that collapsing its white
     /// space needs no copy; its bytes are UTF-8.
-    pub(super) fn push(&mut self, part: PagePart, buffer: &mut Vec<u8>) {
-        collapse(buffer);
-        let words = as_text(buffer);
-        if words.starts_with(' ') {
+    pub(super) fn push(&mut self, part: PagePart, buffer: &mut [u8]) {
+        let is_word = |byte: &u8| *byte > b' ';
+        let Some(start) = buffer.iter().position(is_word) else {
+            if !buffer.is_empty() {
+                self.pending = self.pending.max(Separator::Space);
+            }
+            return;
+        };
+        let end = buffer
+            .iter()
+            .rposition(is_word)
+            .map_or(start, |last| last + 1);
+        let (starts_apart, ends_apart) = (start > 0, end < buffer.len());
+        let words = collapse(&mut buffer[start..end]);
+        if starts_apart || words.starts_with(' ') {
             self.pending = self.pending.max(Separator::Space);
         }
         let bare = words.trim_matches(' ');
@@ -46,7 +57,7 @@ impl TextBuilder {
         }
         self.text.push(part, bare);
         self.has_visible = true;
-        self.pending = match words.ends_with(' ') {
+        self.pending = match ends_apart || words.ends_with(' ') {
             true => Separator::Space,
             false => Separator::Nothing,
         };
@@ -57,12 +68,18 @@ impl TextBuilder {
         self.pending = Separator::Break;
     }
 
+    /// An anchor begins; if another one has just ended, it is another word.
+    pub(super) fn part_anchors(&mut self) {
+        if self.text.last_part() == Some(PagePart::Anchor) {
+            self.pending = self.pending.max(Separator::Space);
+        }
+    }
+
     /// Text beside the flow: titles, alternative texts, descriptions.
     pub(super) fn push_aside(&mut self, part: PagePart, text: &str) {
         self.scratch.clear();
         self.scratch.extend_from_slice(text.as_bytes());
-        collapse(&mut self.scratch);
-        let bare = as_text(&self.scratch).trim_matches(' ');
+        let bare = collapse(&mut self.scratch).trim_matches(' ');
         if !bare.is_empty() && self.text.last_part() == Some(part) {
             self.text.push(part, "\n");
         }
@@ -84,21 +101,15 @@ impl TextBuilder {
     }
 }
 
-const IS_SPACE: [bool; 256] = {
-    let mut table = [false; 256];
-    let spaces = [b' ', b'\n', b'\t', b'\r', b'\x0c'];
-    let mut at = 0;
-    while at < spaces.len() {
-        table[spaces[at] as usize] = true;
-        at += 1;
+/// Makes one space of every run of white space, in place. Control characters count, and so
+/// does the no-break space, since pages use it for layout.
+///
+/// The passes are kept simple for the compiler's sake, which makes wide instructions of
+/// them; most texts need no more than the first two.
+fn collapse(text: &mut [u8]) -> &str {
+    for byte in text.iter_mut() {
+        *byte = (*byte).max(b' ');
     }
-    table
-};
-
-/// Makes one space of every run of white space, in place. The no-break space counts, since
-/// pages use it for layout. Written without branches: where words end is what a processor
-/// cannot predict, and pages are made of words.
-fn collapse(text: &mut Vec<u8>) {
     if text.contains(&0xc2) {
         for at in 1..text.len() {
             if text[at - 1] == 0xc2 && text[at] == 0xa0 {
@@ -107,21 +118,33 @@ fn collapse(text: &mut Vec<u8>) {
             }
         }
     }
+    let has_runs = text
+        .iter()
+        .zip(text.iter().skip(1))
+        .fold(false, |found, (one, next)| {
+            found | ((*one == b' ') & (*next == b' '))
+        });
+    let length = match has_runs {
+        true => drop_repeated_spaces(text),
+        false => text.len(),
+    };
+    // Characters come whole from a text that was UTF-8, so there is no other case.
+    std::str::from_utf8(&text[..length]).unwrap_or_default()
+}
+
+/// Returns the new length. Written without branches: where words end is what a processor
+/// cannot predict.
+fn drop_repeated_spaces(text: &mut [u8]) -> usize {
     let mut length = 0;
     let mut was_space = false;
     for at in 0..text.len() {
         let byte = text[at];
-        let is_space = IS_SPACE[usize::from(byte)];
-        text[length] = if is_space { b' ' } else { byte };
-        length += usize::from(!(is_space && was_space));
+        let is_space = byte == b' ';
+        text[length] = byte;
+        length += usize::from(!(is_space & was_space));
         was_space = is_space;
     }
-    text.truncate(length);
-}
-
-/// Characters come whole from a text that was UTF-8; the other case cannot happen.
-fn as_text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or_default()
+    length
 }
 
 #[cfg(test)]
@@ -147,7 +170,10 @@ mod tests {
         push(&mut text, PagePart::Body, " red.");
         let text = text.finish();
         assert_eq!(text.visible(), "Our boats\nblueberry and red.");
-        assert_eq!(text.part(PagePart::Alt).collect::<Vec<_>>(), ["a boat\na ship"]);
+        assert_eq!(
+            text.part(PagePart::Alt).collect::<Vec<_>>(),
+            ["a boat\na ship"]
+        );
     }
 
     proptest! {

@@ -108,7 +108,8 @@ impl Terms {
                 self.end_unspaced(visit);
             }
             if !word.is_ascii() && word.starts_with(is_unspaced) {
-                self.unspaced.extend(word.nfkc());
+                self.unspaced
+                    .extend(word.nfkc().flat_map(char::to_lowercase));
                 self.unspaced_end = start + word.len();
             } else {
                 self.end_unspaced(visit);
@@ -138,7 +139,11 @@ impl Terms {
             return;
         }
         let mut term = String::new();
-        for pair in self.unspaced.chunks(1).take(usize::from(self.unspaced.len() == 1)) {
+        for pair in self
+            .unspaced
+            .chunks(1)
+            .take(usize::from(self.unspaced.len() == 1))
+        {
             term.extend(pair);
             visit(&term);
         }

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use http::{HeaderName, StatusCode};
 
-use super::{
-    Fingerprint, IntrinsicLink, Language, PagePart, PageText, PageUrl, TransversalLink,
-};
+use super::{Fingerprint, IntrinsicLink, Language, PagePart, PageText, PageUrl, TransversalLink};
 
 /// One response to one request for a page.
 #[derive(Debug, Clone)]
@@ -99,7 +97,8 @@ impl FetchedPage {
     /// The `Content-Type` header in lower case, parameters included.
     #[must_use]
     pub fn content_type(&self) -> Option<String> {
-        self.header(&CONTENT_TYPE).map(|value| value.to_ascii_lowercase())
+        self.header(&CONTENT_TYPE)
+            .map(|value| value.to_ascii_lowercase())
     }
 
     /// A header as text; bytes that are no UTF-8 are replaced.
@@ -171,7 +170,10 @@ mod tests {
         let url = |text: &str| Some(text.parse().unwrap());
         assert_eq!(target(301, b"../c"), url("http://example.org/c"));
         assert_eq!(target(308, b"https://x.org"), url("https://x.org/"));
-        assert_eq!(target(302, "/ä".as_bytes()), url("http://example.org/%C3%A4"));
+        assert_eq!(
+            target(302, "/ä".as_bytes()),
+            url("http://example.org/%C3%A4")
+        );
         assert_eq!(target(302, b"file:///etc/passwd"), None);
         assert_eq!(target(200, b"/c"), None);
         assert_eq!(target(304, b"/c"), None);

@@ -140,20 +140,24 @@ fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// The domain without trailing dots, if DNS can carry it.
+/// The domain without trailing dots, if DNS can carry it (RFC 1035, section 2.3.4).
 pub(super) fn resolvable(domain: &str) -> Result<&str, SiteIdError> {
     let host = domain.trim_end_matches('.');
-    let broken = |reason: String| SiteIdError::NotResolvable {
+    let broken = |reason: &str| SiteIdError::NotResolvable {
         host: domain.to_owned(),
-        reason,
+        reason: reason.to_owned(),
     };
-    if host.starts_with('.') {
-        return Err(broken("empty label".to_owned()));
+    if host.len() > 253 {
+        return Err(broken("it is longer than 253 bytes"));
     }
-    match addr::parse_dns_name(host) {
-        Ok(_) => Ok(host),
-        Err(error) => Err(broken(error.to_string())),
+    for label in host.split('.') {
+        match label.len() {
+            0 => return Err(broken("it has an empty label")),
+            1..=63 => {}
+            _ => return Err(broken("it has a label longer than 63 bytes")),
+        }
     }
+    Ok(host)
 }
 
 /// Takes away leading `www.` labels while what remains can still be a site of its own:

@@ -80,12 +80,15 @@ impl PageText {
 
     /// Everything in reading order, each piece with its part.
     pub fn runs(&self) -> impl Iterator<Item = (PagePart, &str)> {
-        self.ranges().map(|(part, range)| (part, &self.buffer[range]))
+        self.ranges()
+            .map(|(part, range)| (part, &self.buffer[range]))
     }
 
     /// The pieces of one part.
     pub fn part(&self, part: PagePart) -> impl Iterator<Item = &str> {
-        self.runs().filter(move |run| run.0 == part).map(|run| run.1)
+        self.runs()
+            .filter(move |run| run.0 == part)
+            .map(|run| run.1)
     }
 
     /// One part as a single line.

@@ -324,7 +324,10 @@ mod tests {
             ("http://me:pw@example.org/", "http://example.org/"),
             ("http://example.org/a/./b/../c", "http://example.org/a/c"),
             ("http://example.org/a#top", "http://example.org/a"),
-            ("http://example.org/%7euser/%c3%a4", "http://example.org/~user/%C3%A4"),
+            (
+                "http://example.org/%7euser/%c3%a4",
+                "http://example.org/~user/%C3%A4",
+            ),
             ("http://example.org/ä b", "http://example.org/%C3%A4%20b"),
             ("http://example.org/100%", "http://example.org/100%25"),
             ("http://example.org/%%341", "http://example.org/%2541"),
@@ -332,11 +335,23 @@ mod tests {
             ("http://example.org/?&&a=1&", "http://example.org/?a=1"),
             ("http://example.org/?b=2&a=1", "http://example.org/?b=2&a=1"),
             ("http://example.org/?a=%41%2f", "http://example.org/?a=A%2F"),
-            ("http://example.org/?utm_source=x&id=3&PHPSESSID=y", "http://example.org/?id=3"),
+            (
+                "http://example.org/?utm_source=x&id=3&PHPSESSID=y",
+                "http://example.org/?id=3",
+            ),
             ("http://example.org/?utm%5Fsource=x", "http://example.org/"),
-            ("http://example.org/a;jsessionid=1A2B?x=1", "http://example.org/a?x=1"),
-            ("http://example.org/a;v=1;jsessionid=1A2B/b", "http://example.org/a;v=1/b"),
-            ("http://example.org/(S(abc123))/home.aspx", "http://example.org/home.aspx"),
+            (
+                "http://example.org/a;jsessionid=1A2B?x=1",
+                "http://example.org/a?x=1",
+            ),
+            (
+                "http://example.org/a;v=1;jsessionid=1A2B/b",
+                "http://example.org/a;v=1/b",
+            ),
+            (
+                "http://example.org/(S(abc123))/home.aspx",
+                "http://example.org/home.aspx",
+            ),
             ("http://example.org/(S(abc123))", "http://example.org/"),
             ("http://müller.example/", "http://xn--mller-kva.example/"),
             ("http://[::1]:80/", "http://[::1]/"),
@@ -370,12 +385,21 @@ mod tests {
         let grows = format!("http://example.org/{}", " ".repeat(MAX_URL_BYTES / 2) + "a");
         for (text, wanted) in [
             ("mailto:a@example.org", "`mailto:` addresses are not pages"),
-            ("javascript:alert(1)", "`javascript:` addresses are not pages"),
+            (
+                "javascript:alert(1)",
+                "`javascript:` addresses are not pages",
+            ),
             ("relative/path", "not a URL: relative URL without a base"),
             ("http://", "not a URL: empty host"),
             ("http://a..b/", "`a..b` cannot be a host: "),
-            (&long, "8211 bytes are too long for an address (at most 8192)"),
-            (&grows, "12308 bytes are too long for an address (at most 8192)"),
+            (
+                &long,
+                "8211 bytes are too long for an address (at most 8192)",
+            ),
+            (
+                &grows,
+                "12308 bytes are too long for an address (at most 8192)",
+            ),
         ] {
             let error = text.parse::<PageUrl>().expect_err(wanted).to_string();
             assert!(error.starts_with(wanted), "{error}");

@@ -108,7 +108,11 @@ pub(super) fn digest(record: &Record) -> u64 {
 /// `2026-11-16T09:30:00Z`, with any precision, as a number with fourteen digits.
 pub(super) fn timestamp(date: &str) -> u64 {
     let whole = date.split('.').next().unwrap_or_default();
-    let mut digits: String = whole.chars().filter(char::is_ascii_digit).take(14).collect();
+    let mut digits: String = whole
+        .chars()
+        .filter(char::is_ascii_digit)
+        .take(14)
+        .collect();
     if digits.len() < 4 {
         return 0;
     }
@@ -210,7 +214,11 @@ mod tests {
             ("<html>", None),
             ("", None),
         ] {
-            assert_eq!(http_status(line).map(|status| status.as_u16()), wanted, "{line}");
+            assert_eq!(
+                http_status(line).map(|status| status.as_u16()),
+                wanted,
+                "{line}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Invariant: an index is used only with the file it was made from: size, time of change
 //! and a hash of both ends must agree, and a checksum covers the index itself.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -17,6 +17,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::web::SiteId;
+
 use super::capture::{Capture, CaptureKind};
 use super::problem::{Problem, ProblemKind};
 use super::scan::Scan;
@@ -25,6 +27,9 @@ use super::stream::{ArchiveSource, Compression, Position};
 /// Changes whenever the meaning of the bytes behind it does.
 const MAGIC: &[u8; 16] = b"sitescout-index1";
 
+/// So many problems of one file are listed.
+const MAX_PROBLEMS: usize = 1_000;
+
 /// So much of each end of the archive is part of its stamp.
 const SAMPLE_BYTES: u64 = 64 * 1024;
 
@@ -32,13 +37,17 @@ const SAMPLE_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Index {
     stamp: Stamp,
-    /// Every site of the archive and how many pages of it there are.
-    pub(super) sites: BTreeMap<String, u64>,
+    /// Every site of the archive.
+    pub(super) sites: Vec<String>,
     /// One for each capture of a page, in the order of the file.
     pub(super) entries: Vec<Entry>,
     /// Records of all types.
     pub(super) records: u64,
+    /// Records that captured something which is no page, by scheme.
+    pub(super) other_schemes: BTreeMap<String, u64>,
     pub(super) problems: Vec<Problem>,
+    /// Problems beyond those listed.
+    pub(super) more_problems: u64,
 }
 
 /// Where one capture lies.
@@ -46,6 +55,8 @@ pub(super) struct Index {
 pub(super) struct Entry {
     /// The `PageKey` of the page.
     pub(super) key: u64,
+    /// Which of the index's sites the page belongs to.
+    pub(super) site: u32,
     pub(super) position: Position,
     pub(super) date: u64,
     pub(super) digest: u64,
@@ -70,32 +81,47 @@ impl Index {
             stamp: Stamp::of(source.file())?,
             ..Self::default()
         };
-        let mut seen = HashSet::new();
+        let mut numbers = HashMap::new();
         for scanned in Scan::new(source)? {
             let scanned = scanned?;
             index.records += u64::from(scanned.is_record);
-            index.problems.extend(scanned.problem);
+            index.note(scanned.problem);
+            if let Some(scheme) = scanned.other_scheme {
+                *index.other_schemes.entry(scheme).or_default() += 1;
+            }
             if let Some(capture) = scanned.capture {
-                index.add(&capture, &mut seen);
+                index.add(&capture, &mut numbers);
             }
         }
         index.remark_one_member(source.compression);
         Ok(index)
     }
 
-    fn add(&mut self, capture: &Capture, seen: &mut HashSet<u64>) {
-        let key = capture.url.key().get();
+    fn add(&mut self, capture: &Capture, numbers: &mut HashMap<SiteId, u32>) {
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        let site = *numbers
+            .entry(capture.url.site())
+            .or_insert_with_key(|site| {
+                self.sites.push(site.as_str().to_owned());
+                next
+            });
         self.entries.push(Entry {
-            key,
+            key: capture.url.key().get(),
+            site,
             position: capture.position,
             date: capture.date,
             digest: capture.digest,
             is_revisit: capture.kind == CaptureKind::Revisit,
             leads_to_itself: capture.leads_to_itself,
         });
-        if seen.insert(key) {
-            let site = capture.url.site();
-            *self.sites.entry(site.as_str().to_owned()).or_default() += 1;
+    }
+
+    /// A file of rubbish has a problem at every byte; the first thousand tell enough.
+    fn note(&mut self, problem: Option<Problem>) {
+        let Some(problem) = problem else { return };
+        match self.problems.len() {
+            0..MAX_PROBLEMS => self.problems.push(problem),
+            _ => self.more_problems += 1,
         }
     }
 

@@ -27,14 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::config::{DamagePolicy, FetchSettings};
 use crate::web::{FetchedPage, PageUrl, SiteId};
 
 use super::{FetchError, Fetcher};
-use capture::{not_found, read_resource, read_response, timestamp};
 pub use capture::{Capture, CaptureKind};
+use capture::{not_found, read_resource, read_response, timestamp};
 use index::{Entry, Index};
 pub use problem::{ArchiveError, Problem, ProblemKind};
 use record::{Record, RecordType};
@@ -52,9 +52,12 @@ struct Inner {
     files: Vec<ArchiveFile>,
     /// Sorted by key; captures of one page in the order in which they are to be tried.
     captures: Vec<(Entry, u32)>,
+    /// Pages of each site; a page counts once, however often it was captured.
     sites: BTreeMap<SiteId, u64>,
     records: u64,
+    other_schemes: BTreeMap<String, u64>,
     problems: Vec<(PathBuf, Problem)>,
+    more_problems: u64,
     body_limit: usize,
 }
 
@@ -77,16 +80,20 @@ impl Archive {
             captures: Vec::new(),
             sites: BTreeMap::new(),
             records: 0,
+            other_schemes: BTreeMap::new(),
             problems: Vec::new(),
+            more_problems: 0,
             body_limit: settings.body_bytes,
         };
+        let mut sites = Vec::new();
         for path in paths {
-            inner.add(path.as_ref(), settings)?;
+            sites.push(inner.add(path.as_ref(), settings)?);
         }
         inner.captures.sort_by_key(|(entry, file)| {
             let newest_first = std::cmp::Reverse((entry.date, *file, entry.position));
             (entry.key, entry.leads_to_itself, newest_first)
         });
+        inner.count_pages(&sites);
         inner.remark_lost_revisits();
         Ok(Self {
             inner: Arc::new(inner),
@@ -104,7 +111,19 @@ impl Archive {
         self.inner.records
     }
 
-    /// Everything that is wrong, file by file.
+    /// How many records captured something which is no page, by scheme: `ftp`, `dns`.
+    pub fn other_schemes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let schemes = self.inner.other_schemes.iter();
+        schemes.map(|(scheme, records)| (scheme.as_str(), *records))
+    }
+
+    /// How many problems there are beyond those listed.
+    #[must_use]
+    pub fn more_problems(&self) -> u64 {
+        self.inner.more_problems
+    }
+
+    /// What is wrong, file by file; of a file of rubbish only the first thousand problems.
     #[must_use]
     pub fn problems(&self) -> &[(PathBuf, Problem)] {
         &self.inner.problems
@@ -173,10 +192,14 @@ impl Fetcher for Archive {
 // === impl Inner ===
 
 impl Inner {
-    fn add(&mut self, path: &Path, settings: &FetchSettings) -> Result<(), ArchiveError> {
+    /// Adds a file and returns the sites it numbers.
+    fn add(&mut self, path: &Path, settings: &FetchSettings) -> Result<Vec<SiteId>, ArchiveError> {
         let file = ArchiveFile::open(path)?;
         let index = file.index(settings.archive.keep_index)?;
-        let damage = index.problems.iter().find(|problem| problem.kind.is_damage());
+        let damage = index
+            .problems
+            .iter()
+            .find(|problem| problem.kind.is_damage());
         if index.records == 0 {
             return Err(file.not_an_archive());
         }
@@ -189,17 +212,33 @@ impl Inner {
             });
         }
         let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
-        self.captures.extend(index.entries.into_iter().map(|entry| (entry, number)));
-        for (site, pages) in index.sites {
-            if let Ok(site) = site.parse() {
-                *self.sites.entry(site).or_default() += pages;
+        self.captures
+            .extend(index.entries.into_iter().map(|entry| (entry, number)));
+        let sites: Result<Vec<SiteId>, _> = index.sites.iter().map(|site| site.parse()).collect();
+        let sites = sites.map_err(|_| file.changed())?;
+        self.records += index.records;
+        self.more_problems += index.more_problems;
+        for (scheme, records) in index.other_schemes {
+            *self.other_schemes.entry(scheme).or_default() += records;
+        }
+        let problems = index.problems.into_iter();
+        self.problems
+            .extend(problems.map(|problem| (path.to_owned(), problem)));
+        self.files.push(file);
+        Ok(sites)
+    }
+
+    /// Counts each page once; captures of one page stand together by now.
+    fn count_pages(&mut self, sites: &[Vec<SiteId>]) {
+        for same_page in self
+            .captures
+            .chunk_by(|(one, _), (next, _)| one.key == next.key)
+        {
+            let (entry, file) = same_page[0];
+            if let Some(site) = sites[file as usize].get(entry.site as usize) {
+                *self.sites.entry(site.clone()).or_default() += 1;
             }
         }
-        self.records += index.records;
-        let problems = index.problems.into_iter();
-        self.problems.extend(problems.map(|problem| (path.to_owned(), problem)));
-        self.files.push(file);
-        Ok(())
     }
 
     fn captures_of(&self, key: u64) -> &[(Entry, u32)] {
@@ -268,7 +307,9 @@ impl Inner {
             .captures_of(url.key().get())
             .iter()
             .filter(originals)
-            .filter(|(other, _)| entry.digest == 0 || other.digest == 0 || other.digest == entry.digest)
+            .filter(|(other, _)| {
+                entry.digest == 0 || other.digest == 0 || other.digest == entry.digest
+            })
             .min_by_key(|(other, _)| other.date.abs_diff(date));
         if let Some((original, file)) = of_page {
             return Some((*original, *file, url));
@@ -283,13 +324,16 @@ impl Inner {
     }
 
     fn address_of(&self, file: u32, entry: &Entry) -> Option<PageUrl> {
-        let mut stream = self.files[file as usize].source.stream_at(entry.position).ok()?;
+        let mut stream = self.files[file as usize]
+            .source
+            .stream_at(entry.position)
+            .ok()?;
         let record = Record::read(&mut stream).ok()??;
         record.address("warc-target-uri")?.parse().ok()
     }
 
     fn remark_lost_revisits(&mut self) {
-        let mut lost = Vec::new();
+        let mut lost: Vec<(PathBuf, Problem)> = Vec::new();
         for (entry, number) in self.captures.iter().filter(|(entry, _)| entry.is_revisit) {
             let file = &self.files[*number as usize];
             let Ok(mut stream) = file.source.stream_at(entry.position) else {
@@ -307,6 +351,9 @@ impl Inner {
                 lost.push((file.path.clone(), problem));
             }
         }
+        lost.sort_by(|(one, first), (other, second)| {
+            (one, first.offset).cmp(&(other, second.offset))
+        });
         self.problems.append(&mut lost);
     }
 }
@@ -336,8 +383,9 @@ impl ArchiveFile {
             return Ok(index);
         }
         let index = Index::build(&self.source).map_err(|error| self.unreadable(error))?;
-        info!(archive = %path, records = index.records, pages = index.entries.len(), "archive indexed");
-        if keep && index.records > 0
+        debug!(archive = %path, records = index.records, pages = index.entries.len(), "archive indexed");
+        if keep
+            && index.records > 0
             && let Err(error) = index.save(&self.path)
         {
             debug!(archive = %path, %error, "the index cannot be kept beside the archive");

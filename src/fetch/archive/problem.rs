@@ -33,7 +33,7 @@ pub enum ArchiveError {
     /// Records are missing or broken.
     #[error(
         "the archive {} is damaged: {problem}; `sitescout archive` lists what can be read, and \
-         `damaged = \"salvage\"` under [archive] in the settings makes use of it",
+         `damaged = \"salvage\"` under [fetch.archive] in the settings makes use of it",
         path.display()
     )]
     Damaged {

@@ -114,7 +114,10 @@ fn skip_line_ends(stream: &mut ArchiveStream) -> io::Result<bool> {
         if bytes.is_empty() {
             return Ok(false);
         }
-        let ends = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let ends = bytes
+            .iter()
+            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+            .count();
         if ends == 0 {
             return Ok(true);
         }

@@ -30,6 +30,8 @@ pub(super) struct Scanned {
     pub(super) capture: Option<Capture>,
     /// Whether there was a record of any type.
     pub(super) is_record: bool,
+    /// The scheme of a record that captured something which is no page: `ftp`, `dns`.
+    pub(super) other_scheme: Option<String>,
     /// What is wrong here.
     pub(super) problem: Option<Problem>,
 }
@@ -83,10 +85,11 @@ impl<'a> Scan<'a> {
             }
         };
         let mut block = record.block(stream);
-        let (capture, remark) = match read_capture(&record, &mut block) {
-            Ok(capture) => (capture, None),
-            Err(remark) => (None, Some(remark)),
+        let mut scanned = Scanned {
+            is_record: true,
+            ..Scanned::default()
         };
+        let remark = read_capture(&record, &mut block, &mut scanned).err();
         let damage = match block.skip() {
             Err(error) => Some(compression(&error)),
             Ok(()) if block.left() > 0 => Some(ProblemKind::Truncated {
@@ -96,17 +99,13 @@ impl<'a> Scan<'a> {
             Ok(()) => None,
         };
         let is_damaged = damage.is_some();
-        let problem = damage
+        scanned.problem = damage
             .or(remark)
             .map(|kind| self.problem(record.position, kind));
         if is_damaged {
             self.resume_after(record.position)?;
         }
-        Ok(Some(Scanned {
-            capture,
-            is_record: true,
-            problem,
-        }))
+        Ok(Some(scanned))
     }
 }
 
@@ -118,21 +117,27 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// What the record captured, nothing if it is not of a page, or why it cannot be used.
-fn read_capture(record: &Record, block: &mut Block<'_>) -> Result<Option<Capture>, ProblemKind> {
+/// Notes what the record captured, if it captured anything, or says why it cannot be used.
+fn read_capture(
+    record: &Record,
+    block: &mut Block<'_>,
+    scanned: &mut Scanned,
+) -> Result<(), ProblemKind> {
     let kind = match record.record_type() {
         RecordType::Response => CaptureKind::Response,
         RecordType::Resource => CaptureKind::Resource,
         RecordType::Revisit => CaptureKind::Revisit,
-        RecordType::Other => return Ok(None),
+        RecordType::Other => return Ok(()),
     };
     let address = record
         .address("warc-target-uri")
         .ok_or_else(|| ProblemKind::Address("WARC-Target-URI is missing".to_owned()))?;
     let url: PageUrl = match address.parse() {
         Ok(url) => url,
-        // `dns:`, `ftp:`, `urn:`: recorded on the way, but no pages.
-        Err(UrlError::Scheme(_)) => return Ok(None),
+        Err(UrlError::Scheme(scheme)) => {
+            scanned.other_scheme = Some(scheme);
+            return Ok(());
+        }
         Err(error) => return Err(ProblemKind::Address(error.to_string())),
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
@@ -144,5 +149,6 @@ fn read_capture(record: &Record, block: &mut Block<'_>) -> Result<Option<Capture
     if kind == CaptureKind::Response && status.is_none() {
         return Err(ProblemKind::NoHttp);
     }
-    Ok(Some(Capture::new(record, kind, url, status, &http)))
+    scanned.capture = Some(Capture::new(record, kind, url, status, &http));
+    Ok(())
 }

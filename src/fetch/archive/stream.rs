@@ -175,7 +175,11 @@ impl ArchiveSource {
             return false;
         };
         let read = stream.take(8).read_to_end(&mut start);
-        read.is_ok() && matches!(start.as_slice(), [b'W', b'A', b'R', b'C', b'/', b'0'..=b'9', b'.', b'0'..=b'9'])
+        read.is_ok()
+            && matches!(
+                start.as_slice(),
+                [b'W', b'A', b'R', b'C', b'/', b'0'..=b'9', b'.', b'0'..=b'9']
+            )
     }
 
     /// What a file without a single record seems to be.
@@ -209,7 +213,9 @@ impl ArchiveSource {
             let length = bytes.len();
             window.extend_from_slice(bytes);
             reader.consume(length);
-            let found = window.windows(needle.len()).position(|bytes| bytes == needle);
+            let found = window
+                .windows(needle.len())
+                .position(|bytes| bytes == needle);
             if let Some(at) = found {
                 return Ok(Some(offset + at as u64));
             }

@@ -1,0 +1,73 @@
+//! All exit codes of the program.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::fetch::ArchiveError;
+
+/// The settings have problems, told line by line.
+#[derive(Debug, Error)]
+#[error("the settings cannot be used{0}")]
+pub(super) struct UnusableSettings(pub(super) String);
+
+/// How a command ended. The numbers are part of the interface: scripts and systemd act on
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// Done.
+    Success,
+    /// It could not be done, for a reason that the message gives.
+    Failure,
+    /// The command line cannot be understood.
+    Usage,
+    /// An input is damaged or is not what it should be. `EX_DATAERR` of sysexits.h.
+    DamagedData,
+    /// The settings cannot be used; starting again will not help. `EX_CONFIG` of sysexits.h.
+    Config,
+}
+
+/// What `--help` says about them.
+pub(super) const HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged input, 78 unusable settings";
+
+impl ExitCode {
+    /// The number that the process ends with.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::DamagedData => 65,
+            Self::Config => 78,
+        }
+    }
+
+    /// The code for an error, by what caused it.
+    pub(super) fn of(error: &anyhow::Error) -> Self {
+        if error.downcast_ref::<UnusableSettings>().is_some() {
+            return Self::Config;
+        }
+        match error.downcast_ref::<ArchiveError>() {
+            Some(ArchiveError::Damaged { .. } | ArchiveError::NotAnArchive { .. }) => {
+                Self::DamagedData
+            }
+            _ => Self::Failure,
+        }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        code.number().into()
+    }
+}
+
+/// Whether the reader of our output left, as `head` does. That is no failure.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,99 @@
+//! The front door: one file for each command.
+//!
+//! A command reads the settings, calls the library and prints. Results go to standard
+//! output, everything else to standard error, and the exit code says how it went.
+
+mod archive;
+mod check_config;
+mod exit;
+mod terminal;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use crate::config::{ConfigError, Settings};
+use crate::telemetry;
+pub use exit::ExitCode;
+use exit::UnusableSettings;
+
+/// Finds websites of a topic: learns from example sites, samples unseen ones with few pages.
+#[derive(Debug, Parser)]
+#[command(name = "sitescout", version, after_help = exit::HELP)]
+struct Arguments {
+    /// Settings to use instead of the built-in defaults
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the hosts, pages and problems of WARC archives
+    Archive(archive::Arguments),
+    /// Checks a settings file and tells all its problems at once
+    CheckConfig(check_config::Arguments),
+}
+
+/// Runs the program on its command line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // `--help` and `--version` come this way too. If the terminal is gone, nobody
+            // reads it.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => ExitCode::Usage,
+                false => ExitCode::Success,
+            };
+        }
+    };
+    match dispatch(arguments) {
+        Ok(code) => code,
+        Err(error) if exit::is_closed_pipe(&error) => ExitCode::Success,
+        Err(error) => {
+            terminal::complain(&format!("sitescout: {error:#}"));
+            ExitCode::of(&error)
+        }
+    }
+}
+
+fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        Command::CheckConfig(check) => check_config::run(&check, arguments.config.as_deref()),
+        Command::Archive(archive) => {
+            let settings = settings(arguments.config.as_deref())?;
+            archive::run(&archive, settings)
+        }
+    }
+}
+
+/// Reads the settings and starts the log by them.
+fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
+    let settings = match path {
+        None => Settings::default(),
+        Some(path) => {
+            Settings::parse(&read_settings(path)?).map_err(|error| in_file(path, &error))?
+        }
+    };
+    telemetry::start_log(&settings.log);
+    Ok(settings)
+}
+
+fn read_settings(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read the settings {}", path.display()))
+}
+
+/// The problems of a settings file, each with the name of the file, as compilers do it.
+fn in_file(path: &Path, error: &ConfigError) -> UnusableSettings {
+    let lines = error
+        .0
+        .iter()
+        .map(|problem| format!("\n{}:{problem}", path.display()));
+    UnusableSettings(lines.collect())
+}

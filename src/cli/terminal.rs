@@ -1,0 +1,69 @@
+//! What is printed. Text from the web is hostile: escape sequences in a title could move
+//! the cursor or retitle the window, so no control character reaches the terminal.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// Text from outside, made harmless: control characters and those that reverse the
+/// direction of writing become U+FFFD.
+pub(super) struct Harmless<'a>(pub(super) &'a str);
+
+impl fmt::Display for Harmless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clean: String = self.0.chars().map(harmless).collect();
+        f.pad(&clean)
+    }
+}
+
+fn harmless(c: char) -> char {
+    match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+/// Says what went wrong. If even that cannot be written, the exit code still tells.
+pub(super) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// A number with its digits in groups of three.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_the_cursor_gets_through() {
+        let hostile = "a\x1b]0;owned\x07b\r\u{202e}c\u{9b}31m";
+        let shown = Harmless(hostile).to_string();
+        assert_eq!(
+            shown,
+            "a\u{fffd}]0;owned\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}31m"
+        );
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        for (number, wanted) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), wanted);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Real websites, where `SITESCOUT_CORPORA` says where they are: every record parses, and
+//! what is found is pinned, so that no change to the parser goes unnoticed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sitescout::fetch::Archive;
+use sitescout::parse;
+use sitescout::web::ContentKind;
+
+use crate::{LIMITS, without_index};
+
+/// What was found in an archive, in words that can be compared.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Census {
+    sites: usize,
+    pages: usize,
+    /// Of `ftp:` and `file:` addresses, which are no pages.
+    other_records: u64,
+    html: usize,
+    intrinsic_links: usize,
+    transversal_links: usize,
+    parked: usize,
+    soft_404: usize,
+    empty_shells: usize,
+    /// By number of pages, the most frequent first.
+    languages: Vec<(String, usize)>,
+}
+
+fn corpus(name: &str) -> Option<PathBuf> {
+    let Some(directory) = std::env::var_os("SITESCOUT_CORPORA") else {
+        println!("SITESCOUT_CORPORA is not set: {name} is not measured");
+        return None;
+    };
+    Some(PathBuf::from(directory).join(name))
+}
+
+fn census(path: PathBuf) -> Census {
+    let archive = Archive::open(&[path], &without_index()).expect("the corpus");
+    assert!(archive.problems().is_empty(), "{:?}", archive.problems());
+    let mut census = Census {
+        sites: archive.sites().count(),
+        ..Census::default()
+    };
+    let mut languages: BTreeMap<String, usize> = BTreeMap::new();
+    let mut captures = 0;
+    for capture in archive.captures() {
+        let url = capture.expect("a capture").url;
+        captures += 1;
+        let Some(page) = archive.read(&url).expect("a readable record") else {
+            continue;
+        };
+        let parsed = parse::parse(&page, &LIMITS);
+        census.pages += 1;
+        census.html += usize::from(parsed.content == ContentKind::Html);
+        census.intrinsic_links += parsed.intrinsic_links.len();
+        census.transversal_links += parsed.transversal_links.len();
+        census.parked += usize::from(parsed.signs.parked);
+        census.soft_404 += usize::from(parsed.signs.soft_404);
+        census.empty_shells += usize::from(parsed.signs.empty_shell);
+        let language = parsed
+            .language
+            .map_or("-".to_owned(), |language| language.to_string());
+        *languages.entry(language).or_default() += 1;
+    }
+    let others: u64 = archive.other_schemes().map(|(_, records)| records).sum();
+    assert_eq!(
+        captures + others,
+        archive.records(),
+        "every record is accounted for"
+    );
+    census.other_records = others;
+    let mut languages: Vec<(String, usize)> = languages.into_iter().collect();
+    languages.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    languages.truncate(8);
+    census.languages = languages;
+    println!("{census:#?}");
+    census
+}
+
+fn named(languages: &[(&str, usize)]) -> Vec<(String, usize)> {
+    languages
+        .iter()
+        .map(|(name, pages)| ((*name).to_owned(), *pages))
+        .collect()
+}
+
+#[test]
+fn three_hundred_real_sites_are_read() {
+    let Some(path) = corpus("sites.warc.gz") else {
+        return;
+    };
+    let languages = [
+        ("en", 9_556),
+        ("-", 444),
+        ("de", 372),
+        ("fr", 84),
+        ("pt", 31),
+        ("es", 27),
+        ("sv", 19),
+        ("ru", 14),
+    ];
+    let expected = Census {
+        sites: 311,
+        pages: 10_563,
+        other_records: 0,
+        html: 10_528,
+        intrinsic_links: 156_340,
+        transversal_links: 45_000,
+        parked: 0,
+        soft_404: 5,
+        empty_shells: 4,
+        languages: named(&languages),
+    };
+    assert_eq!(census(path), expected);
+}
+
+#[test]
+fn the_webkb_pages_of_1997_are_read() {
+    let Some(path) = corpus("webkb.warc.gz") else {
+        return;
+    };
+    let languages = [
+        ("en", 7_387),
+        ("-", 819),
+        ("fr", 10),
+        ("it", 3),
+        ("nl", 3),
+        ("ca", 2),
+        ("es", 2),
+        ("de", 1),
+    ];
+    let expected = Census {
+        sites: 578,
+        pages: 8_230,
+        other_records: 52,
+        html: 8_208,
+        intrinsic_links: 62_441,
+        transversal_links: 38_817,
+        parked: 0,
+        soft_404: 0,
+        empty_shells: 105,
+        languages: named(&languages),
+    };
+    assert_eq!(census(path), expected);
+}

@@ -1,0 +1,76 @@
+//! Behaviour at the doors: real files, the real binary. One binary, because linking many
+//! is what makes tests slow.
+
+// === the archive as a fetcher ===
+mod archive;
+mod damage;
+mod other_writers;
+
+// === the parser ===
+mod golden;
+mod markup;
+mod terms;
+
+// === settings and commands ===
+mod commands;
+mod settings;
+
+// === real websites, where they are at hand ===
+mod corpora;
+
+mod warc;
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use sitescout::config::{DamagePolicy, FetchSettings};
+use sitescout::parse::{self, ParseLimits};
+use sitescout::web::{FetchedPage, ParsedPage};
+
+/// A file of `tests/fixtures`.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// Settings that leave nothing beside the archives.
+fn without_index() -> FetchSettings {
+    let mut settings = FetchSettings::default();
+    settings.archive.keep_index = false;
+    settings
+}
+
+fn salvaging() -> FetchSettings {
+    let mut settings = without_index();
+    settings.archive.damaged = DamagePolicy::Salvage;
+    settings
+}
+
+const LIMITS: ParseLimits = ParseLimits {
+    max_links: 10_000,
+    max_url_bytes: 2_048,
+};
+
+/// A page of `http://example.org/dir/page.html` with these headers.
+fn page(headers: &[(&'static str, &str)], body: impl AsRef<[u8]>) -> FetchedPage {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, value.parse().expect("a header value"));
+    }
+    FetchedPage {
+        url: "http://example.org/dir/page.html"
+            .parse()
+            .expect("an address"),
+        status: StatusCode::OK,
+        headers: map,
+        body: Bytes::copy_from_slice(body.as_ref()),
+        truncated: false,
+    }
+}
+
+/// HTML without any header but its type, parsed.
+fn html(body: impl AsRef<[u8]>) -> ParsedPage {
+    parse::parse(&page(&[("content-type", "text/html")], body), &LIMITS)
+}
