@@ -72,12 +72,11 @@ pub(super) fn resolve(
             break;
         }
         let reference = document.reference(raw);
-        match resolver.by_reference.get(reference).copied() {
-            Some(target) => resolver.meet_again(target, raw, page_nofollow),
-            None => {
-                let target = resolver.follow(raw, page_nofollow);
-                resolver.by_reference.insert(reference, target);
-            }
+        if let Some(target) = resolver.by_reference.get(reference).copied() {
+            resolver.meet_again(target, raw, page_nofollow)
+        } else {
+            let target = resolver.follow(raw, page_nofollow);
+            resolver.by_reference.insert(reference, target);
         }
     }
     let canonical = document.canonical.as_deref();

@@ -19,7 +19,6 @@ mod html;
 mod language;
 mod links;
 mod signs;
-mod tags;
 mod text;
 pub mod words;
 

@@ -76,9 +76,9 @@ impl TextBuilder {
     }
 
     /// Text beside the flow: titles, alternative texts, descriptions.
-    pub(super) fn push_aside(&mut self, part: PagePart, text: &str) {
+    pub(super) fn push_aside(&mut self, part: PagePart, text: &[u8]) {
         self.scratch.clear();
-        self.scratch.extend_from_slice(text.as_bytes());
+        self.scratch.extend_from_slice(text);
         let bare = collapse(&mut self.scratch).trim_matches(' ');
         if !bare.is_empty() && self.text.last_part() == Some(part) {
             self.text.push(part, "\n");
@@ -165,8 +165,8 @@ mod tests {
         push(&mut text, PagePart::Body, "blue");
         push(&mut text, PagePart::Anchor, "berry");
         push(&mut text, PagePart::Body, "\u{a0} and ");
-        text.push_aside(PagePart::Alt, " a \n boat ");
-        text.push_aside(PagePart::Alt, "a ship");
+        text.push_aside(PagePart::Alt, b" a \n boat ");
+        text.push_aside(PagePart::Alt, b"a ship");
         push(&mut text, PagePart::Body, " red.");
         let text = text.finish();
         assert_eq!(text.visible(), "Our boats\nblueberry and red.");

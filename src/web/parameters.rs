@@ -70,11 +70,11 @@ pub(super) fn is_noise(parameter: &str) -> bool {
         name.get(..known.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(known))
     };
-    SESSION_NAMES.iter().any(|known| is(&known))
-        || SESSION_PREFIXES.iter().any(|known| begins(&known))
-        || TRACKING_NAMES.iter().any(|known| is(&known))
-        || TRACKING_PREFIXES.iter().any(|known| begins(&known))
-        || (AMBIGUOUS_SESSION_NAMES.iter().any(|known| is(&known)) && is_token(value))
+    SESSION_NAMES.iter().any(&is)
+        || SESSION_PREFIXES.iter().any(&begins)
+        || TRACKING_NAMES.iter().any(&is)
+        || TRACKING_PREFIXES.iter().any(begins)
+        || (AMBIGUOUS_SESSION_NAMES.iter().any(is) && is_token(value))
 }
 
 /// At least sixteen letters and digits, digits among them, and nothing else.

@@ -1,0 +1,356 @@
+//! What browsers do with tags, as far as it changes text and links.
+//!
+//! Where counters stand in for the tree:
+//!
+//! - Raw text (`script`, `style`, `title`, `textarea` and so on) is switched on by the tag,
+//!   except inside drawings, where the same names are ordinary elements.
+//! - We run no scripts, so `<noscript>` is read as a browser without scripts reads it: as
+//!   markup. Frames are read, so `<noframes>` is not.
+//! - A `<template>` shows nothing until its end tag.
+//! - An anchor ends with its end tag, with the next anchor, or with the table cell it was
+//!   opened in. Two anchors in a row are two words, even if only a style sheet parts them:
+//!   that is how menus are written.
+//! - A heading ends with any heading's tag, or with the block that holds it.
+//!
+//! Invariant: no state grows with depth.
+
+use html5gum::State;
+
+use crate::web::{Language, LinkKind, PagePart};
+
+use super::super::{PRODUCT_TOKEN, add_robots_rules};
+use super::tags::{Attribute, Tag};
+use super::tokens::{CurrentTag, TagReader};
+use super::{Document, Markup, refresh_target};
+
+/// Reads a page into a document.
+#[derive(Debug)]
+pub(super) struct PageReader {
+    document: Document,
+    markup: Markup,
+    sink: Sink,
+    /// Characters since the last tag that matters.
+    characters: Vec<u8>,
+    has_title: bool,
+    anchor: Option<OpenAnchor>,
+    /// Blocks opened inside of the open heading.
+    heading: Option<u32>,
+    cells: u32,
+    templates: u32,
+    /// Drawings and formulas, and HTML inside of them.
+    foreign: u32,
+    foreign_objects: u32,
+}
+
+/// What becomes of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sink {
+    Page,
+    Title,
+    /// The title of a drawing describes it, as an alternative text does.
+    Alt,
+    Nothing,
+}
+
+#[derive(Debug)]
+struct OpenAnchor {
+    /// Which link it makes; `<a name>` makes none.
+    link: Option<usize>,
+    is_in_cell: bool,
+}
+
+impl PageReader {
+    pub(super) fn new(markup: Markup) -> Self {
+        Self {
+            document: Document::default(),
+            markup,
+            sink: Sink::Page,
+            characters: Vec::new(),
+            has_title: false,
+            anchor: None,
+            heading: None,
+            cells: 0,
+            templates: 0,
+            foreign: 0,
+            foreign_objects: 0,
+        }
+    }
+
+    pub(super) fn into_document(self) -> Document {
+        self.document
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.foreign > 0 && self.foreign_objects == 0
+    }
+
+    /// Hands on the characters since the last tag.
+    fn flush(&mut self) {
+        if self.characters.is_empty() {
+            return;
+        }
+        let text = &mut self.document.text;
+        match self.sink {
+            _ if self.templates > 0 => {}
+            Sink::Page => {
+                // Browsers drop zeros from the text of a page (WHATWG HTML, section 13.2.6.4.7).
+                if self.characters.contains(&0) {
+                    self.characters.retain(|byte| *byte != 0);
+                }
+                let is_link = self.anchor.as_ref().is_some_and(|anchor| anchor.link.is_some());
+                let part = match self.heading {
+                    Some(_) => PagePart::Heading,
+                    None if is_link => PagePart::Anchor,
+                    None => PagePart::Body,
+                };
+                text.push(part, &mut self.characters);
+            }
+            Sink::Title => text.push_aside(PagePart::Title, &self.characters),
+            Sink::Alt => text.push_aside(PagePart::Alt, &self.characters),
+            Sink::Nothing => {}
+        }
+        self.characters.clear();
+    }
+
+    fn start_tag(&mut self, tag: &CurrentTag) -> Option<State> {
+        if self.is_foreign() && breaks_out_of_foreign(tag.tag) {
+            self.foreign = 0;
+        }
+        if tag.tag == Tag::Template && !self.is_foreign() {
+            self.templates += 1;
+        }
+        if self.templates == 0 {
+            self.read_start_tag(tag);
+        }
+        if tag.is_self_closing && self.has_cdata() {
+            self.end_tag(tag);
+            return None;
+        }
+        self.next_state(tag.tag)
+    }
+
+    /// Which kind of text follows a start tag, and what becomes of it.
+    fn next_state(&mut self, tag: Tag) -> Option<State> {
+        if self.is_foreign() && tag == Tag::Title {
+            self.sink = Sink::Alt;
+            return None;
+        }
+        self.sink = Sink::Page;
+        let (state, sink) = match tag {
+            Tag::Title if self.has_title => (State::RcData, Sink::Nothing),
+            Tag::Title => (State::RcData, Sink::Title),
+            Tag::Textarea => (State::RcData, Sink::Page),
+            Tag::Xmp => (State::RawText, Sink::Page),
+            Tag::Plaintext => (State::PlainText, Sink::Page),
+            Tag::Script => (State::ScriptData, Sink::Nothing),
+            Tag::Hidden | Tag::Iframe => (State::RawText, Sink::Nothing),
+            _ => return None,
+        };
+        if tag == Tag::Title && self.templates == 0 {
+            self.has_title = true;
+        }
+        self.sink = sink;
+        Some(state)
+    }
+
+    fn read_start_tag(&mut self, tag: &CurrentTag) {
+        match tag.tag {
+            Tag::A => self.open_anchor(tag),
+            Tag::Area => self.read_area(tag),
+            Tag::Frame | Tag::Iframe => {
+                self.push_link(tag, Attribute::Src, LinkKind::Frame);
+            }
+            Tag::Image => self.push_alt(tag),
+            Tag::Base => {
+                let href = tag.attributes.get(Attribute::Href);
+                if let (None, Some(href)) = (&self.document.base, href) {
+                    self.document.base = Some(href.to_owned());
+                }
+            }
+            Tag::Html => self.declare_language(tag.attributes.get(Attribute::Lang)),
+            Tag::Link => self.read_link(tag),
+            Tag::Meta => self.read_meta(tag),
+            Tag::Script => self.document.has_scripts = true,
+            Tag::LineBreak => self.document.text.part_lines(),
+            Tag::Heading => {
+                self.document.text.part_lines();
+                self.heading = Some(0);
+            }
+            Tag::Cell => {
+                self.close_anchor_of_cell();
+                self.cells += 1;
+                self.open_block();
+            }
+            Tag::Block | Tag::Textarea | Tag::Xmp | Tag::Plaintext => self.open_block(),
+            Tag::Foreign => self.foreign += 1,
+            Tag::ForeignObject if self.foreign > 0 => self.foreign_objects += 1,
+            _ => {}
+        }
+    }
+
+    fn end_tag(&mut self, tag: &CurrentTag) {
+        self.sink = Sink::Page;
+        if tag.tag == Tag::Template {
+            self.templates = self.templates.saturating_sub(1);
+        }
+        if self.templates > 0 {
+            return;
+        }
+        match tag.tag {
+            Tag::A => self.close_anchor(),
+            Tag::Heading => {
+                self.heading = None;
+                self.document.text.part_lines();
+            }
+            Tag::Cell => {
+                self.close_anchor_of_cell();
+                self.cells = self.cells.saturating_sub(1);
+                self.close_block(tag);
+            }
+            Tag::LineBreak => self.document.text.part_lines(),
+            Tag::Block | Tag::Textarea | Tag::Xmp => self.close_block(tag),
+            Tag::Foreign => self.foreign = self.foreign.saturating_sub(1),
+            Tag::ForeignObject => self.foreign_objects = self.foreign_objects.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn open_block(&mut self) {
+        self.document.text.part_lines();
+        if let Some(blocks) = &mut self.heading {
+            *blocks += 1;
+        }
+    }
+
+    /// The end of a block that was opened before the heading also ends the heading. A stray
+    /// `</p>` does not: browsers make an empty paragraph of it.
+    fn close_block(&mut self, tag: &CurrentTag) {
+        self.document.text.part_lines();
+        self.heading = match self.heading {
+            Some(0) if tag.name == b"p" => Some(0),
+            Some(0) | None => None,
+            Some(blocks) => Some(blocks - 1),
+        };
+    }
+
+    fn open_anchor(&mut self, tag: &CurrentTag) {
+        self.close_anchor();
+        self.document.text.part_anchors();
+        self.anchor = Some(OpenAnchor {
+            link: self.push_link(tag, Attribute::Href, LinkKind::Anchor),
+            is_in_cell: self.cells > 0,
+        });
+    }
+
+    fn close_anchor(&mut self) {
+        if let Some(link) = self.anchor.take().and_then(|anchor| anchor.link) {
+            self.document.links[link].anchor.1 = self.document.text.mark();
+        }
+    }
+
+    fn close_anchor_of_cell(&mut self) {
+        if self.anchor.as_ref().is_some_and(|anchor| anchor.is_in_cell) {
+            self.close_anchor();
+        }
+    }
+
+    fn push_link(&mut self, tag: &CurrentTag, to: Attribute, kind: LinkKind) -> Option<usize> {
+        let reference = tag.attributes.get(to)?;
+        let nofollow = ["nofollow", "ugc", "sponsored"]
+            .iter()
+            .any(|word| tag.attributes.has_word(Attribute::Rel, word));
+        Some(self.document.add_link(reference, kind, nofollow))
+    }
+
+    fn push_alt(&mut self, tag: &CurrentTag) {
+        if let Some(alt) = tag.attributes.get(Attribute::Alt) {
+            self.document.text.push_aside(PagePart::Alt, alt.as_bytes());
+        }
+    }
+
+    fn read_area(&mut self, tag: &CurrentTag) {
+        let link = self.push_link(tag, Attribute::Href, LinkKind::Area);
+        // The alternative text is what the reader clicks on.
+        self.push_alt(tag);
+        if let Some(link) = link {
+            self.document.links[link].anchor.1 = self.document.text.mark();
+        }
+    }
+
+    fn read_link(&mut self, tag: &CurrentTag) {
+        let Some(href) = tag.attributes.get(Attribute::Href) else {
+            return;
+        };
+        if tag.attributes.has_word(Attribute::Rel, "canonical") {
+            if self.document.canonical.is_none() {
+                self.document.canonical = Some(href.to_owned());
+            }
+        } else if tag.attributes.has_word(Attribute::Rel, "next") {
+            self.push_link(tag, Attribute::Href, LinkKind::Next);
+        }
+    }
+
+    fn read_meta(&mut self, tag: &CurrentTag) {
+        let Some(content) = tag.attributes.get(Attribute::Content) else {
+            return;
+        };
+        let is_named = |name| tag.attributes.is(Attribute::Name, name);
+        let is_header = |name| tag.attributes.is(Attribute::HttpEquiv, name);
+        if is_named("description") || is_named("keywords") {
+            self.document.text.push_aside(PagePart::Meta, content.as_bytes());
+        } else if is_named("robots") || is_named(PRODUCT_TOKEN) {
+            add_robots_rules(&mut self.document.robots, content);
+        } else if is_header("refresh") {
+            if let Some(target) = refresh_target(content) {
+                self.document.add_link(target, LinkKind::Refresh, false);
+            }
+        } else if is_header("content-language") {
+            self.declare_language(Some(content));
+        }
+    }
+
+    /// The first declaration counts.
+    fn declare_language(&mut self, tag: Option<&str>) {
+        let language = &mut self.document.language;
+        *language = language.or_else(|| tag.and_then(Language::from_tag));
+    }
+}
+
+impl TagReader for PageReader {
+    #[inline]
+    fn text(&mut self, bytes: &[u8]) {
+        if self.sink != Sink::Nothing {
+            self.characters.extend_from_slice(bytes);
+        }
+    }
+
+    fn tag(&mut self, tag: &CurrentTag) -> Option<State> {
+        // Inline tags change nothing, not even the word they stand in.
+        if tag.tag == Tag::Other && self.sink == Sink::Page {
+            return None;
+        }
+        self.flush();
+        if tag.is_end {
+            self.end_tag(tag);
+            return None;
+        }
+        self.start_tag(tag)
+    }
+
+    fn end(&mut self) {
+        self.flush();
+        self.close_anchor();
+    }
+
+    fn has_cdata(&self) -> bool {
+        self.markup == Markup::Xml || self.is_foreign()
+    }
+}
+
+/// Tags that end a drawing left open (WHATWG HTML, section 13.2.6.5), as far as we know them.
+fn breaks_out_of_foreign(tag: Tag) -> bool {
+    matches!(
+        tag,
+        Tag::Block | Tag::Heading | Tag::LineBreak | Tag::Image | Tag::Meta
+    )
+}
