@@ -4,30 +4,41 @@
 //! - `tokenise`: a bare html5gum pass over the bodies, every event counted, nothing kept
 //! - `parse`: our parser on the same bodies: charset, text, links, language, fingerprint
 //! - `terms`: terms of the parsed pages, and beside it the word boundaries alone
-//! - `gunzip`: plain decompression of the archive
-//! - `index`: one pass over the archive that finds every record
-//! - `read`: every page looked up and read through the index
+//! - `gunzip`: plain decompression of the archives
+//! - `index`: one pass over the archives that finds every record
+//! - `read`: every page looked up and read through the index, one by one
 //!
-//! Corpus: the archives named in `SITESCOUT_CORPORA` (a directory with `sites.warc.gz` and
-//! `webkb.warc.gz`); without it, the small archive of the tests, many times over.
+//! Corpus: `sites.warc.gz` and `webkb.warc.gz` of the directory that `SITESCOUT_CORPORA`
+//! names; without it, the small archive of the tests.
 //!
 //! Rounds are interleaved and the best of each counts, so that a busy machine disturbs all
-//! alike. `cargo bench --bench parse -- --instructions` counts instructions under valgrind
-//! instead, on a sample: those do not depend on the machine's mood.
+//! alike. Instructions do not depend on its mood at all:
+//!
+//! ```text
+//! cargo bench --bench parse
+//! cargo bench --bench parse -- --instructions
+//! ```
 
+#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "rates need no more than 52 bits"
+)]
+
+use std::convert::Infallible;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, copy, sink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flate2::bufread::MultiGzDecoder;
 use html5gum::Tokenizer;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
-use sitescout::config::{DamagePolicy, FetchSettings};
+use sitescout::config::FetchSettings;
 use sitescout::fetch::Archive;
 use sitescout::parse::{self, ParseLimits};
-use sitescout::web::{FetchedPage, ParsedPage};
+use sitescout::web::{FetchedPage, PageUrl, ParsedPage};
 use unicode_segmentation::UnicodeSegmentation;
 
 const ROUNDS: usize = 5;
@@ -40,85 +51,100 @@ const LIMITS: ParseLimits = ParseLimits {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let archives = archives();
+    let corpus = Corpus::open();
     match arguments.iter().position(|argument| argument == "--only") {
-        Some(at) => run_only(&arguments[at + 1], &archives),
+        Some(at) => run_only(&arguments[at + 1], &corpus),
         None if arguments
             .iter()
             .any(|argument| argument == "--instructions") =>
         {
             count_instructions();
         }
-        None => measure(&archives),
+        None => measure(&corpus),
     }
 }
 
-fn archives() -> Vec<PathBuf> {
-    match std::env::var_os("SITESCOUT_CORPORA") {
-        Some(directory) => ["sites.warc.gz", "webkb.warc.gz"]
-            .iter()
-            .map(|name| Path::new(&directory).join(name))
-            .collect(),
-        None => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/harbour.warc.gz")],
+struct Corpus {
+    files: Vec<PathBuf>,
+    archive: Archive,
+    urls: Vec<PageUrl>,
+}
+
+impl Corpus {
+    fn open() -> Self {
+        let files = match std::env::var_os("SITESCOUT_CORPORA") {
+            Some(directory) => ["sites.warc.gz", "webkb.warc.gz"]
+                .map(|name| Path::new(&directory).join(name))
+                .to_vec(),
+            None => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/harbour.warc")],
+        };
+        let archive = open(&files);
+        let captures = archive
+            .captures()
+            .map(|capture| capture.expect("a capture"));
+        let urls = captures.map(|capture| capture.url).collect();
+        Self {
+            files,
+            archive,
+            urls,
+        }
+    }
+
+    fn read(&self, url: &PageUrl) -> Option<FetchedPage> {
+        self.archive.read(url).expect("a readable page")
     }
 }
 
-fn settings() -> FetchSettings {
+fn open(files: &[PathBuf]) -> Archive {
     let mut settings = FetchSettings::default();
     settings.archive.keep_index = false;
-    settings.archive.damaged = DamagePolicy::Refuse;
-    settings
+    Archive::open(files, &settings).expect("the corpus can be read")
 }
 
-fn pages(archives: &[PathBuf]) -> Vec<FetchedPage> {
-    let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    let captures = archive
-        .captures()
-        .map(|capture| capture.expect("a capture").url);
-    captures
-        .filter_map(|url| archive.read(&url).expect("a page"))
-        .collect()
-}
-
-fn measure(archives: &[PathBuf]) {
-    let pages = pages(archives);
+fn measure(corpus: &Corpus) {
+    let pages: Vec<FetchedPage> = corpus
+        .urls
+        .iter()
+        .filter_map(|url| corpus.read(url))
+        .collect();
     let bytes: usize = pages.iter().map(|page| page.body.len()).sum();
-    let text_bytes = parse_and_drop_all(&pages);
-    let archive_bytes: u64 = archives.iter().map(|path| gunzip(path)).sum();
+    let text_bytes = parse_all(&pages);
     println!(
-        "{} pages, {} bytes, {} bytes of text",
-        pages.len(),
-        bytes,
-        text_bytes
+        "{} pages, {bytes} bytes, {text_bytes} bytes of text",
+        pages.len()
     );
+    println!("{:<16} {:>8} {:>8} {:>10}", "", "cpu s", "MB/s", "speed");
 
-    let [tokenise, parse] = best_of([&|| tokenise_all(&pages), &|| parse_and_drop_all(&pages)]);
-    let parsed = parse_all(&pages);
+    let [tokenise, parse] = best_of([&|| tokenise_all(&pages), &|| parse_all(&pages)]);
+    row("tokenise", tokenise, bytes, tokenise);
+    row("parse", parse, bytes, tokenise);
+
+    let parsed: Vec<ParsedPage> = pages
+        .iter()
+        .map(|page| parse::parse(page, &LIMITS))
+        .collect();
     let [words, terms] = best_of([&|| words_all(&parsed), &|| terms_all(&parsed)]);
+    row("word boundaries", words, text_bytes, words);
+    row("terms", terms, text_bytes, words);
+
     drop((pages, parsed));
-    let [gunzip, index, index_and_read] = best_of([
-        &|| archives.iter().map(|path| gunzip(path)).sum::<u64>() as usize,
-        &|| index(archives),
-        &|| read_all(archives),
+    let archive_bytes = decompress_all(&corpus.files);
+    let [gunzip, index, read] = best_of([
+        &|| decompress_all(&corpus.files),
+        &|| open(&corpus.files).sites().count(),
+        &|| read_all(corpus),
     ]);
-    let read = index_and_read - index;
-    let table = [
-        ("tokenise", tokenise, bytes as f64, tokenise),
-        ("parse", parse, bytes as f64, tokenise),
-        ("word boundaries", words, text_bytes as f64, words),
-        ("terms", terms, text_bytes as f64, words),
-        ("gunzip", gunzip, archive_bytes as f64, gunzip),
-        ("index", index, archive_bytes as f64, gunzip),
-        ("read", read, archive_bytes as f64, gunzip),
-    ];
-    println!("{:<16} {:>8} {:>8} {:>10}", "", "cpu s", "MB/s", "speed vs");
-    for (name, seconds, bytes, beside) in table {
-        let rate = bytes / seconds / 1e6;
-        println!(
-            "{name:<16} {seconds:>8.3} {rate:>8.1} {:>9.2}x",
-            beside / seconds
-        );
-    }
+    row("gunzip", gunzip, archive_bytes, gunzip);
+    row("index", index, archive_bytes, gunzip);
+    row("read", read, archive_bytes, gunzip);
+}
+
+fn row(name: &str, seconds: f64, bytes: usize, beside: f64) {
+    let rate = bytes as f64 / seconds / 1e6;
+    println!(
+        "{name:<16} {seconds:>8.3} {rate:>8.1} {:>9.2}x",
+        beside / seconds
+    );
 }
 
 /// The least CPU time of each piece of work over interleaved rounds.
@@ -126,10 +152,23 @@ fn best_of<const N: usize>(works: [&dyn Fn() -> usize; N]) -> [f64; N] {
     let mut best = [f64::INFINITY; N];
     for _ in 0..ROUNDS {
         for (best, work) in best.iter_mut().zip(works) {
-            *best = best.min(seconds(work));
+            *best = best.min(cpu_seconds(work));
         }
     }
     best
+}
+
+/// CPU seconds of this thread. Wall-clock time on a shared machine measures the neighbours.
+fn cpu_seconds(work: impl FnOnce() -> usize) -> f64 {
+    let before = cpu_nanoseconds();
+    black_box(work());
+    (cpu_nanoseconds() - before) as f64 / 1e9
+}
+
+fn cpu_nanoseconds() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let first = text.split(' ').next().expect("three numbers");
+    first.parse().expect("nanoseconds")
 }
 
 fn tokenise_all(pages: &[FetchedPage]) -> usize {
@@ -138,7 +177,7 @@ fn tokenise_all(pages: &[FetchedPage]) -> usize {
 
 fn tokenise(body: &[u8]) -> usize {
     let mut events = 0;
-    let count = |event: CallbackEvent<'_>, _| -> Option<std::convert::Infallible> {
+    let count = |event: CallbackEvent<'_>, _| -> Option<Infallible> {
         black_box(&event);
         events += 1;
         None
@@ -149,15 +188,8 @@ fn tokenise(body: &[u8]) -> usize {
     events
 }
 
-fn parse_all(pages: &[FetchedPage]) -> Vec<ParsedPage> {
-    pages
-        .iter()
-        .map(|page| parse::parse(page, &LIMITS))
-        .collect()
-}
-
-/// As a crawler does: each page is gone before the next.
-fn parse_and_drop_all(pages: &[FetchedPage]) -> usize {
+/// As a crawler does it: each page is gone before the next.
+fn parse_all(pages: &[FetchedPage]) -> usize {
     let parsed = pages.iter().map(|page| parse::parse(page, &LIMITS));
     parsed.map(|page| black_box(page).text.len()).sum()
 }
@@ -170,91 +202,69 @@ fn words_all(pages: &[ParsedPage]) -> usize {
 fn terms_all(pages: &[ParsedPage]) -> usize {
     let mut terms = 0;
     for page in pages {
-        parse::words::for_each_term(page, |_, term| terms += usize::from(!term.is_empty()));
+        parse::words::for_each_term(page, |_, term| terms += black_box(term).len());
     }
     terms
 }
 
-fn gunzip(path: &Path) -> u64 {
-    let file = BufReader::new(File::open(path).expect("an archive"));
-    let mut decoder = MultiGzDecoder::new(file);
-    let mut buffer = vec![0; 32 * 1024];
-    let mut bytes = 0;
-    loop {
-        match decoder.read(&mut buffer).expect("gzip") {
-            0 => return bytes,
-            read => bytes += read as u64,
-        }
-    }
+fn decompress_all(files: &[PathBuf]) -> usize {
+    files.iter().map(|file| decompress(file)).sum()
 }
 
-fn index(archives: &[PathBuf]) -> usize {
-    let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    archive.sites().count()
+/// Plain files are only read: there is nothing to decompress.
+fn decompress(path: &Path) -> usize {
+    let file = BufReader::with_capacity(32 * 1024, File::open(path).expect("an archive"));
+    let is_packed = path.extension().is_some_and(|extension| extension == "gz");
+    let mut bytes: Box<dyn Read> = match is_packed {
+        true => Box::new(MultiGzDecoder::new(file)),
+        false => Box::new(file),
+    };
+    let read = copy(&mut bytes, &mut sink()).expect("a readable archive");
+    usize::try_from(read).expect("less than the address space")
 }
 
-fn read_all(archives: &[PathBuf]) -> usize {
-    let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    let captures = archive
-        .captures()
-        .map(|capture| capture.expect("a capture").url);
-    let pages = captures.filter_map(|url| archive.read(&url).expect("a page"));
+fn read_all(corpus: &Corpus) -> usize {
+    let pages = corpus.urls.iter().filter_map(|url| corpus.read(url));
     pages.map(|page| black_box(page).body.len()).sum()
-}
-
-/// CPU seconds of this thread. Wall-clock time on a shared machine measures the neighbours.
-fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
-    let before = cpu_nanoseconds();
-    black_box(work());
-    (cpu_nanoseconds() - before) as f64 / 1e9
-}
-
-fn cpu_nanoseconds() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    let first = text.split(' ').next().expect("three numbers");
-    first.parse().expect("nanoseconds")
 }
 
 /// Runs this program again under valgrind, once for each part.
 fn count_instructions() {
     let program = std::env::current_exe().expect("a program");
-    let mut base = 0;
-    for part in ["nothing", "tokenise", "parse", "terms"] {
+    let count = |part: &str| {
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .arg(&program)
             .args(["--only", part])
             .output()
             .expect("valgrind is installed");
-        let report = String::from_utf8_lossy(&output.stderr);
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
         let line = report.lines().find(|line| line.contains("Collected"));
         let count = line.and_then(|line| line.split(':').nth(1)?.trim().parse::<u64>().ok());
-        let count = count.expect("valgrind reports a count");
-        if part == "nothing" {
-            base = count;
-        } else {
-            println!("{part:<10} {:>15} instructions", count - base);
-        }
+        count.expect("valgrind reports a count")
+    };
+    let nothing = count("nothing");
+    for part in ["tokenise", "parse", "terms"] {
+        println!("{part:<10} {:>15} instructions", count(part) - nothing);
     }
 }
 
-/// One part of the work, on a sample spread over the corpus, for valgrind.
-fn run_only(part: &str, archives: &[PathBuf]) {
-    let archive = Archive::open(archives, &settings()).expect("the corpus can be read");
-    let step = (usize::try_from(archive.records()).expect("a count") / SAMPLE).max(1);
-    let urls = archive
-        .captures()
-        .step_by(step)
-        .map(|capture| capture.expect("a capture").url);
-    let sample: Vec<FetchedPage> = urls
-        .filter_map(|url| archive.read(&url).expect("a page"))
-        .collect();
-    match part {
-        "tokenise" => drop(black_box(tokenise_all(&sample))),
-        "parse" => drop(black_box(parse_and_drop_all(&sample))),
-        "profile-t" => (0..10).for_each(|_| drop(black_box(tokenise_all(&sample)))),
-        "profile" => (0..10).for_each(|_| drop(black_box(parse_and_drop_all(&sample)))),
-        "terms" => drop(black_box(terms_all(&parse_all(&sample)))),
-        _ => {}
-    }
+/// One part of the work, on a sample spread over the corpus, for valgrind. `terms` holds
+/// the parsing before it.
+fn run_only(part: &str, corpus: &Corpus) {
+    let step = (corpus.urls.len() / SAMPLE).max(1);
+    let urls = corpus.urls.iter().step_by(step);
+    let sample: Vec<FetchedPage> = urls.filter_map(|url| corpus.read(url)).collect();
+    black_box(match part {
+        "tokenise" => tokenise_all(&sample),
+        "parse" => parse_all(&sample),
+        "terms" => {
+            let parsed: Vec<ParsedPage> = sample
+                .iter()
+                .map(|page| parse::parse(page, &LIMITS))
+                .collect();
+            terms_all(&parsed)
+        }
+        _ => 0,
+    });
 }

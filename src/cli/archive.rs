@@ -173,10 +173,9 @@ impl<W: Write> Listing<'_, W> {
         if self.json {
             return writeln!(self.out, "{}", page_json(page, &parsed));
         }
-        let signs: Vec<&str> = parsed.signs.names().collect();
-        writeln!(
+        write!(
             self.out,
-            "{} {:<2} {:>4}+{:<4} {}  {}{}",
+            "{} {:<2} {:>4}+{:<4} {}  {}",
             page.status.as_u16(),
             parsed
                 .language
@@ -185,11 +184,11 @@ impl<W: Write> Listing<'_, W> {
             parsed.transversal_links.len(),
             page.url,
             Harmless(&parsed.title()),
-            signs
-                .iter()
-                .map(|sign| format!(" [{sign}]"))
-                .collect::<String>(),
-        )
+        )?;
+        for sign in parsed.signs.names() {
+            write!(self.out, " [{sign}]")?;
+        }
+        writeln!(self.out)
     }
 
     fn page(&mut self, url: &PageUrl) -> anyhow::Result<()> {

@@ -31,10 +31,10 @@ pub(crate) enum HeadError {
     Read(#[from] io::Error),
     /// More bytes than the limit and still no empty line.
     #[error("the header is longer than {0} bytes")]
-    TooLong(u64, Head),
+    TooLong(u64, Box<Head>),
     /// The stream ended before the empty line.
     #[error("the header ends in the middle")]
-    Unfinished(Head),
+    Unfinished(Box<Head>),
 }
 
 impl Head {
@@ -53,7 +53,8 @@ impl Head {
             let ended = line.last() == Some(&b'\n');
             let text = line.trim_ascii_end();
             if is_first {
-                head.first_line = String::from_utf8_lossy(text).trim_start().to_owned();
+                let line = String::from_utf8_lossy(text);
+                line.trim_start().clone_into(&mut head.first_line);
                 is_first = false;
             } else if text.is_empty() {
                 head.keep(field.take());
@@ -72,8 +73,8 @@ impl Head {
             if !ended {
                 head.keep(field.take());
                 return Err(match left {
-                    0 => HeadError::TooLong(limit, head),
-                    _ => HeadError::Unfinished(head),
+                    0 => HeadError::TooLong(limit, Box::new(head)),
+                    _ => HeadError::Unfinished(Box::new(head)),
                 });
             }
         }

@@ -71,8 +71,8 @@ fn sniff(start: &[u8]) -> ContentKind {
             .is_none_or(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | b'/'));
         begins_with(text, tag) && (ends || tag.ends_with(b"--"))
     });
-    let is_xhtml = begins_with(text, b"<?xml") && contains_html_root(text);
-    match is_html || is_xhtml {
+    let is_xml_page = begins_with(text, b"<?xml") && contains_html_root(text);
+    match is_html || is_xml_page {
         true => ContentKind::Html,
         false => ContentKind::PlainText,
     }

@@ -110,9 +110,9 @@ impl Votes {
     /// Whether a language is among those between which the votes do not decide.
     fn is_contender(&self, language: Language) -> bool {
         let most = self.0.iter().copied().max().unwrap_or_default();
-        let voter = VOTERS.iter().position(|code| *code == language.code());
-        voter.is_some_and(|voter| {
-            let votes = self.0[voter];
+        let bit = VOTERS.iter().position(|code| *code == language.code());
+        bit.is_some_and(|bit| {
+            let votes = self.0[bit];
             votes >= FEW_VOTES && f64::from(votes) * MARGIN_OF_MANY >= f64::from(most)
         })
     }

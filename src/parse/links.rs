@@ -73,7 +73,7 @@ pub(super) fn resolve(
         }
         let reference = document.reference(raw);
         if let Some(target) = resolver.by_reference.get(reference).copied() {
-            resolver.meet_again(target, raw, page_nofollow)
+            resolver.meet_again(target, raw, page_nofollow);
         } else {
             let target = resolver.follow(raw, page_nofollow);
             resolver.by_reference.insert(reference, target);

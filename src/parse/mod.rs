@@ -1,9 +1,9 @@
 //! Bytes to text, language and links.
 //!
-//! A page walks through here in one direction: its [content](content) decides whether it is
-//! read at all, its [charset](charset) turns bytes into characters, the [HTML
-//! reader](html) collects [text] and [links], and from the text come language, fingerprint
-//! and signs. [`words`] then makes terms of it for the classifier.
+//! A page walks through here in one direction: its `content` decides whether it is read at
+//! all, its `charset` turns bytes into characters, the reader of `html` collects `text` and
+//! `links`, and from the text come `language`, `fingerprint` and `signs`. [`words`] then
+//! makes terms of it for the classifier.
 //!
 //! There is no document tree. A tokeniser that follows the WHATWG standard, and a handful
 //! of counters for the places where the tree matters (templates, drawings, open headings

@@ -5,8 +5,8 @@
 //! (Chinese, Japanese, Thai and their kind) give overlapping pairs of characters, which
 //! serve as well as words and need no dictionary.
 //!
-//! Left out: words without a letter, and words longer than [`MAX_WORD_BYTES`], which are
-//! keys and digests.
+//! Left out: words without a letter, and words longer than 64 bytes, which are keys and
+//! digests.
 //!
 //! Invariant: the same page gives the same terms in the same order; models depend on it.
 

@@ -79,7 +79,10 @@ mod tests {
     #[test]
     fn the_classes_share_the_probability() {
         let confidence = SiteConfidence::new(0.25).unwrap();
-        assert_eq!(confidence.complement(), 0.75);
+        assert_eq!(
+            SiteConfidence::new(confidence.complement()),
+            SiteConfidence::new(0.75)
+        );
         assert_eq!(confidence.to_string(), "0.250");
     }
 }

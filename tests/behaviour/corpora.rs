@@ -1,6 +1,8 @@
 //! Real websites, where `SITESCOUT_CORPORA` says where they are: every record parses, and
 //! what is found is pinned, so that no change to the parser goes unnoticed.
 
+#![allow(clippy::print_stdout, reason = "what is measured, or not, is told")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

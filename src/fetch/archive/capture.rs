@@ -129,7 +129,8 @@ pub(super) fn read_response(
     body_limit: usize,
 ) -> io::Result<Option<FetchedPage>> {
     let head = match Head::read(block, MAX_HTTP_HEAD_BYTES) {
-        Ok(head) | Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => head,
+        Ok(head) => head,
+        Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => *head,
         Err(HeadError::Read(error)) => return Err(error),
     };
     let Some(status) = http_status(&head.first_line) else {

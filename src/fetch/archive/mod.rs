@@ -14,20 +14,19 @@
 //! names of the sites, and what is being read.
 
 mod capture;
+mod file;
 mod index;
 mod problem;
 mod record;
+mod salvage;
 mod scan;
 mod stream;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tracing::debug;
 
 use crate::config::{DamagePolicy, FetchSettings};
 use crate::web::{FetchedPage, PageUrl, SiteId};
@@ -35,11 +34,11 @@ use crate::web::{FetchedPage, PageUrl, SiteId};
 use super::{FetchError, Fetcher};
 pub use capture::{Capture, CaptureKind};
 use capture::{not_found, read_resource, read_response, timestamp};
-use index::{Entry, Index};
+use file::ArchiveFile;
+use index::Entry;
 pub use problem::{ArchiveError, Problem, ProblemKind};
 use record::{Record, RecordType};
 use scan::Scan;
-use stream::ArchiveSource;
 
 /// One or more WARC files, as one web. Clones share the files.
 #[derive(Debug, Clone)]
@@ -59,12 +58,6 @@ struct Inner {
     problems: Vec<(PathBuf, Problem)>,
     more_problems: u64,
     body_limit: usize,
-}
-
-#[derive(Debug)]
-struct ArchiveFile {
-    path: PathBuf,
-    source: ArchiveSource,
 }
 
 // === impl Archive ===
@@ -355,72 +348,5 @@ impl Inner {
             (one, first.offset).cmp(&(other, second.offset))
         });
         self.problems.append(&mut lost);
-    }
-}
-
-// === impl ArchiveFile ===
-
-impl ArchiveFile {
-    fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let unreadable = |source| ArchiveError::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(unreadable)?;
-        if file.metadata().map_err(unreadable)?.is_dir() {
-            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
-        }
-        Ok(Self {
-            path: path.to_owned(),
-            source: ArchiveSource::new(file).map_err(unreadable)?,
-        })
-    }
-
-    fn index(&self, keep: bool) -> Result<Index, ArchiveError> {
-        let path = self.path.display();
-        if let Some(index) = Index::load(&self.path, &self.source).filter(|_| keep) {
-            debug!(archive = %path, pages = index.entries.len(), "index loaded");
-            return Ok(index);
-        }
-        let index = Index::build(&self.source).map_err(|error| self.unreadable(error))?;
-        debug!(archive = %path, records = index.records, pages = index.entries.len(), "archive indexed");
-        if keep
-            && index.records > 0
-            && let Err(error) = index.save(&self.path)
-        {
-            debug!(archive = %path, %error, "the index cannot be kept beside the archive");
-        }
-        Ok(index)
-    }
-
-    fn unreadable(&self, source: io::Error) -> ArchiveError {
-        ArchiveError::Unreadable {
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    fn changed(&self) -> ArchiveError {
-        self.unreadable(io::Error::other(
-            "it was changed while in use, or its .scoutindex is of another file; delete the \
-             index and start again",
-        ))
-    }
-
-    fn damaged(&self, entry: &Entry, kind: ProblemKind) -> ArchiveError {
-        ArchiveError::Damaged {
-            path: self.path.clone(),
-            problem: Problem {
-                offset: entry.position.file_offset(self.source.compression),
-                kind,
-            },
-        }
-    }
-
-    fn not_an_archive(&self) -> ArchiveError {
-        ArchiveError::NotAnArchive {
-            path: self.path.clone(),
-            reason: self.source.what_instead(),
-        }
     }
 }

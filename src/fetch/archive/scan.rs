@@ -142,7 +142,8 @@ fn read_capture(
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
     let http = match Head::read(block, if has_http { MAX_HTTP_HEAD_BYTES } else { 0 }) {
-        Ok(head) | Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => head,
+        Ok(head) => head,
+        Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => *head,
         Err(HeadError::Read(_)) => Head::default(),
     };
     let status = http_status(&http.first_line);

@@ -72,7 +72,9 @@ impl Document {
         let mut document = Self::default();
         for line in text.lines() {
             document.text.part_lines();
-            document.text.push(PagePart::Body, &mut line.as_bytes().to_vec());
+            document
+                .text
+                .push(PagePart::Body, &mut line.as_bytes().to_vec());
         }
         document
     }
@@ -121,7 +123,9 @@ impl TagReader for CharsetReader {
                 let label = attributes.get(Attribute::Charset).or_else(|| {
                     let content = attributes.get(Attribute::Content)?;
                     let is_type = attributes.is(Attribute::HttpEquiv, "content-type");
-                    is_type.then(|| charset::charset_parameter(content)).flatten()
+                    is_type
+                        .then(|| charset::charset_parameter(content))
+                        .flatten()
                 });
                 let label = label.map(str::trim).filter(|label| !label.is_empty());
                 self.label = label.map(str::to_owned);
@@ -148,9 +152,14 @@ pub(super) fn refresh_target(content: &str) -> Option<&str> {
         return None;
     }
     let rest = seconds.trim_ascii_start();
-    let rest = rest.strip_prefix([';', ',']).unwrap_or(rest).trim_ascii_start();
+    let rest = rest
+        .strip_prefix([';', ','])
+        .unwrap_or(rest)
+        .trim_ascii_start();
     let mut target = rest;
-    if rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("url"))
+    if rest
+        .get(..3)
+        .is_some_and(|word| word.eq_ignore_ascii_case("url"))
         && let Some(value) = rest[3..].trim_ascii_start().strip_prefix('=')
     {
         target = value.trim_ascii_start();

@@ -97,7 +97,10 @@ impl PageReader {
                 if self.characters.contains(&0) {
                     self.characters.retain(|byte| *byte != 0);
                 }
-                let is_link = self.anchor.as_ref().is_some_and(|anchor| anchor.link.is_some());
+                let is_link = self
+                    .anchor
+                    .as_ref()
+                    .is_some_and(|anchor| anchor.link.is_some());
                 let part = match self.heading {
                     Some(_) => PagePart::Heading,
                     None if is_link => PagePart::Anchor,
@@ -297,7 +300,9 @@ impl PageReader {
         let is_named = |name| tag.attributes.is(Attribute::Name, name);
         let is_header = |name| tag.attributes.is(Attribute::HttpEquiv, name);
         if is_named("description") || is_named("keywords") {
-            self.document.text.push_aside(PagePart::Meta, content.as_bytes());
+            self.document
+                .text
+                .push_aside(PagePart::Meta, content.as_bytes());
         } else if is_named("robots") || is_named(PRODUCT_TOKEN) {
             add_robots_rules(&mut self.document.robots, content);
         } else if is_header("refresh") {

@@ -1,0 +1,83 @@
+//! One file of an archive, and its errors, which all name it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tracing::debug;
+
+use super::index::{Entry, Index};
+use super::problem::{ArchiveError, Problem, ProblemKind};
+use super::stream::ArchiveSource;
+
+/// An open archive file.
+#[derive(Debug)]
+pub(super) struct ArchiveFile {
+    pub(super) path: PathBuf,
+    pub(super) source: ArchiveSource,
+}
+
+impl ArchiveFile {
+    pub(super) fn open(path: &Path) -> Result<Self, ArchiveError> {
+        let unreadable = |source| ArchiveError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        if file.metadata().map_err(unreadable)?.is_dir() {
+            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            source: ArchiveSource::new(file).map_err(unreadable)?,
+        })
+    }
+
+    pub(super) fn index(&self, keep: bool) -> Result<Index, ArchiveError> {
+        let path = self.path.display();
+        if let Some(index) = Index::load(&self.path, &self.source).filter(|_| keep) {
+            debug!(archive = %path, pages = index.entries.len(), "index loaded");
+            return Ok(index);
+        }
+        let index = Index::build(&self.source).map_err(|error| self.unreadable(error))?;
+        debug!(archive = %path, records = index.records, pages = index.entries.len(), "archive indexed");
+        if keep
+            && index.records > 0
+            && let Err(error) = index.save(&self.path)
+        {
+            debug!(archive = %path, %error, "the index cannot be kept beside the archive");
+        }
+        Ok(index)
+    }
+
+    pub(super) fn unreadable(&self, source: io::Error) -> ArchiveError {
+        ArchiveError::Unreadable {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    pub(super) fn changed(&self) -> ArchiveError {
+        self.unreadable(io::Error::other(
+            "it was changed while in use, or its .scoutindex is of another file; delete the \
+             index and start again",
+        ))
+    }
+
+    pub(super) fn damaged(&self, entry: &Entry, kind: ProblemKind) -> ArchiveError {
+        ArchiveError::Damaged {
+            path: self.path.clone(),
+            problem: Problem {
+                offset: entry.position.file_offset(self.source.compression),
+                kind,
+            },
+        }
+    }
+
+    pub(super) fn not_an_archive(&self) -> ArchiveError {
+        ArchiveError::NotAnArchive {
+            path: self.path.clone(),
+            reason: self.source.what_instead(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The house rules, as tests.
+//!
+//! The table of rooms in `src/lib.rs` is data: it says which room may import which, and
+//! every `use crate::…` in the code is held against it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where third-party crates may be used; all others may be used anywhere.
+const CONFINED: [(&str, &[&str]); 9] = [
+    ("clap", &["cli"]),
+    ("anyhow", &["cli"]),
+    ("serde_json", &["cli"]),
+    ("toml", &["config"]),
+    ("tracing_subscriber", &["telemetry"]),
+    ("flate2", &["fetch"]),
+    ("postcard", &["fetch"]),
+    ("html5gum", &["parse"]),
+    ("addr", &["web"]),
+];
+
+/// Names that say nothing.
+const DRAWERS: [&str; 8] = [
+    "util", "utils", "common", "helpers", "manager", "types", "misc", "core",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files_below(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(files_below(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let files = files_below(&root().join("src"), "rs");
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a source file");
+        (path, text)
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// The room a file stands in; none for `lib.rs` and `main.rs`.
+fn room(path: &Path) -> Option<String> {
+    let relative = path.strip_prefix(root().join("src")).expect("below src");
+    let first = relative.components().next()?.as_os_str().to_str()?;
+    (relative.components().count() > 1).then(|| first.to_owned())
+}
+
+/// The import table of `src/lib.rs`, in its order.
+fn import_table() -> Vec<(String, BTreeSet<String>)> {
+    let text = fs::read_to_string(root().join("src/lib.rs")).expect("the map");
+    let mut table = Vec::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line
+            .trim_start_matches("//!")
+            .trim()
+            .split('|')
+            .map(str::trim)
+            .collect();
+        let ["", room, _, imports, ""] = cells.as_slice() else {
+            continue;
+        };
+        if let Some(room) = room
+            .strip_prefix("[`")
+            .and_then(|room| room.strip_suffix("`]"))
+        {
+            let imports = imports.split_whitespace().filter(|word| *word != "-");
+            table.push((room.to_owned(), imports.map(str::to_owned).collect()));
+        }
+    }
+    table
+}
+
+/// The rooms that a source text mentions as `crate::room`, also in groups.
+fn imported_rooms(text: &str) -> BTreeSet<String> {
+    let code: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    let mut rooms = BTreeSet::new();
+    for after in code.split("crate::").skip(1) {
+        if let Some(group) = after.strip_prefix('{') {
+            let group = group.split(';').next().unwrap_or_default();
+            rooms.extend(
+                group
+                    .split([',', '{', '}'])
+                    .map(first_name)
+                    .filter(|name| !name.is_empty()),
+            );
+        } else {
+            rooms.insert(first_name(after));
+        }
+    }
+    rooms
+}
+
+fn first_name(text: &str) -> String {
+    let text = text.trim_start();
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+#[test]
+fn the_import_table_names_every_room_and_opens_doors_one_way() {
+    let table = import_table();
+    let on_disk: BTreeSet<String> = sources()
+        .iter()
+        .filter_map(|(path, _)| room(path))
+        .collect();
+    let in_table: BTreeSet<String> = table.iter().map(|(room, _)| room.clone()).collect();
+    assert_eq!(in_table, on_disk);
+    let mut above = BTreeSet::new();
+    for (room, imports) in &table {
+        let unknown: Vec<&String> = imports.difference(&above).collect();
+        assert!(
+            unknown.is_empty(),
+            "{room} imports {unknown:?}, which is not above it"
+        );
+        above.insert(room.clone());
+    }
+}
+
+#[test]
+fn rooms_import_only_what_the_table_allows() {
+    let table: BTreeMap<String, BTreeSet<String>> = import_table().into_iter().collect();
+    for (path, text) in sources() {
+        let Some(room) = room(&path) else { continue };
+        for imported in imported_rooms(&text) {
+            let is_room = table.contains_key(&imported);
+            let is_allowed = imported == room || table[&room].contains(&imported);
+            assert!(
+                !is_room || is_allowed,
+                "{} imports {imported}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn imports_are_found_in_all_spellings() {
+    let text = "use crate::web::{A, B};\nuse crate::{config, fetch::Archive};\n// crate::parse\n\
+                fn f() -> crate::cli::ExitCode {}\n";
+    let found: Vec<String> = imported_rooms(text).into_iter().collect();
+    assert_eq!(found, ["cli", "config", "fetch", "web"]);
+}
+
+#[test]
+fn crates_stay_in_their_rooms() {
+    for (path, text) in sources() {
+        let Some(room) = room(&path) else { continue };
+        for (name, rooms) in CONFINED {
+            let is_used =
+                text.contains(&format!("use {name}::")) || text.contains(&format!(" {name}::"));
+            assert!(
+                !is_used || rooms.contains(&room.as_str()),
+                "{} uses {name}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    for directory in ["src", "tests", "benches"] {
+        for path in files_below(&root().join(directory), "rs") {
+            let text = fs::read_to_string(&path).expect("a source file");
+            assert!(text.starts_with("//! "), "{} has no header", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_is_a_drawer() {
+    for (path, _) in sources() {
+        let stem = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .expect("a name");
+        assert!(!DRAWERS.contains(&stem), "{}", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let forbidden = [
+        "TODO",
+        "FIXME",
+        "XXX",
+        "dbg!(",
+        "todo!(",
+        "unimplemented!(",
+        "#[ignore",
+    ];
+    for directory in ["src", "benches", "tests"] {
+        for path in files_below(&root().join(directory), "rs") {
+            if path.ends_with("tidy.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a source file");
+            for word in forbidden {
+                assert!(!text.contains(word), "{} contains {word}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_top_level_is_complete() {
+    for name in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "src",
+        "site-models",
+        "config.toml",
+        "deploy",
+        "tests",
+        "benches",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        ".ci/run",
+    ] {
+        assert!(root().join(name).exists(), "{name} is missing");
+    }
+}
+
+#[test]
+fn every_dependency_says_why() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let lines: Vec<&str> = manifest.lines().collect();
+    let mut section = "";
+    for (at, line) in lines.iter().enumerate() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.ends_with("dependencies]") && line.contains(" = ") {
+            let family = line.split(['-', ' ']).next().expect("a name");
+            let is_explained = lines[at - 1].starts_with('#') || lines[at - 1].starts_with(family);
+            assert!(is_explained, "no reason above `{line}`");
+        }
+    }
+}
+
+/// The commands a newcomer copies must be those that CI runs.
+#[test]
+fn the_readme_and_ci_run_the_same_tests() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let ci = fs::read_to_string(root().join(".ci/run")).expect("the CI script");
+    let command = "cargo test --locked";
+    assert!(readme.contains(command) && ci.contains(command));
+}
