@@ -33,6 +33,8 @@ pub struct Capture {
     pub(super) position: Position,
     /// A hash of the payload's digest; zero if the record does not give one.
     pub(super) digest: u64,
+    /// The key of the page that a revisit refers to: named, or its own.
+    pub(super) refers_to: u64,
     /// A redirect to another scheme or to `www.`: as a page, it leads to itself.
     pub(super) leads_to_itself: bool,
 }
@@ -85,6 +87,11 @@ impl Capture {
             bytes: record.length,
             position: record.position,
             digest: digest(record),
+            refers_to: record
+                .address("warc-refers-to-target-uri")
+                .and_then(|address| address.parse::<PageUrl>().ok())
+                .map_or_else(|| url.key(), |named| named.key())
+                .get(),
             leads_to_itself,
             url,
         }

@@ -8,7 +8,8 @@ use tracing::debug;
 
 use super::index::{Entry, Index};
 use super::problem::{ArchiveError, Problem, ProblemKind};
-use super::stream::ArchiveSource;
+use super::record::Record;
+use super::stream::{ArchiveSource, ArchiveStream};
 
 /// An open archive file.
 #[derive(Debug)]
@@ -67,10 +68,25 @@ impl ArchiveFile {
     pub(super) fn damaged(&self, entry: &Entry, kind: ProblemKind) -> ArchiveError {
         ArchiveError::Damaged {
             path: self.path.clone(),
-            problem: Problem {
-                offset: entry.position.file_offset(self.source.compression),
-                kind,
-            },
+            problem: self.problem(entry, kind),
+        }
+    }
+
+    pub(super) fn problem(&self, entry: &Entry, kind: ProblemKind) -> Problem {
+        Problem {
+            offset: entry.position.file_offset(self.source.compression),
+            kind,
+        }
+    }
+
+    /// A record that the index knows, and the stream in which its block comes next.
+    pub(super) fn record_at(&self, entry: &Entry) -> Result<(Record, ArchiveStream), ArchiveError> {
+        let stream = self.source.stream_at(entry.position);
+        let mut stream = stream.map_err(|error| self.unreadable(error))?;
+        match Record::read(&mut stream) {
+            Ok(Some(record)) => Ok((record, stream)),
+            Ok(None) => Err(self.changed()),
+            Err((_, kind)) => Err(self.damaged(entry, kind)),
         }
     }
 

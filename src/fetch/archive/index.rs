@@ -27,8 +27,8 @@ use super::stream::{ArchiveSource, Compression, Position};
 /// Changes whenever the meaning of the bytes behind it does.
 const MAGIC: &[u8; 16] = b"sitescout-index1";
 
-/// So many problems of one file are listed.
-const MAX_PROBLEMS: usize = 1_000;
+/// So many problems of one kind of check are listed.
+pub(super) const MAX_PROBLEMS: usize = 1_000;
 
 /// So much of each end of the archive is part of its stamp.
 const SAMPLE_BYTES: u64 = 64 * 1024;
@@ -60,6 +60,8 @@ pub(super) struct Entry {
     pub(super) position: Position,
     pub(super) date: u64,
     pub(super) digest: u64,
+    /// The key of the page that a revisit refers to; of no meaning otherwise.
+    pub(super) refers_to: u64,
     pub(super) is_revisit: bool,
     pub(super) leads_to_itself: bool,
 }
@@ -111,6 +113,7 @@ impl Index {
             position: capture.position,
             date: capture.date,
             digest: capture.digest,
+            refers_to: capture.refers_to,
             is_revisit: capture.kind == CaptureKind::Revisit,
             leads_to_itself: capture.leads_to_itself,
         });
@@ -171,6 +174,15 @@ fn index_path(archive: &Path) -> PathBuf {
     let mut name = archive.as_os_str().to_owned();
     name.push(".scoutindex");
     name.into()
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Whether the record itself holds what the page shows.
+    pub(super) fn is_content(&self) -> bool {
+        !self.is_revisit && !self.leads_to_itself
+    }
 }
 
 // === impl Stamp ===

@@ -27,17 +27,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rustc_hash::FxHashMap;
 
 use crate::config::{DamagePolicy, FetchSettings};
 use crate::web::{FetchedPage, PageUrl, SiteId};
 
 use super::{FetchError, Fetcher};
 pub use capture::{Capture, CaptureKind};
-use capture::{not_found, read_resource, read_response, timestamp};
+use capture::{not_found, read_resource, read_response};
 use file::ArchiveFile;
-use index::Entry;
+use index::{Entry, MAX_PROBLEMS};
 pub use problem::{ArchiveError, Problem, ProblemKind};
-use record::{Record, RecordType};
+use record::RecordType;
 use scan::Scan;
 
 /// One or more WARC files, as one web. Clones share the files.
@@ -51,6 +52,8 @@ struct Inner {
     files: Vec<ArchiveFile>,
     /// Sorted by key; captures of one page in the order in which they are to be tried.
     captures: Vec<(Entry, u32)>,
+    /// For revisits: where in `captures` a payload digest was seen first.
+    by_digest: FxHashMap<u64, usize>,
     /// Pages of each site; a page counts once, however often it was captured.
     sites: BTreeMap<SiteId, u64>,
     records: u64,
@@ -59,6 +62,9 @@ struct Inner {
     more_problems: u64,
     body_limit: usize,
 }
+
+/// What the documentation above promises.
+const _: () = assert!(size_of::<(Entry, u32)>() == 64);
 
 // === impl Archive ===
 
@@ -71,6 +77,7 @@ impl Archive {
         let mut inner = Inner {
             files: Vec::new(),
             captures: Vec::new(),
+            by_digest: FxHashMap::default(),
             sites: BTreeMap::new(),
             records: 0,
             other_schemes: BTreeMap::new(),
@@ -87,6 +94,7 @@ impl Archive {
             (entry.key, entry.leads_to_itself, newest_first)
         });
         inner.count_pages(&sites);
+        inner.index_digests();
         inner.remark_lost_revisits();
         Ok(Self {
             inner: Arc::new(inner),
@@ -145,11 +153,11 @@ impl Archive {
 
     /// The page as it was captured last, or nothing if the archive does not hold it.
     pub fn read(&self, url: &PageUrl) -> Result<Option<FetchedPage>, ArchiveError> {
-        for (entry, file) in self.inner.captures_of(url.key().get()) {
-            if entry.leads_to_itself {
+        for capture in self.inner.captures_of(url.key().get()) {
+            if capture.0.leads_to_itself {
                 break;
             }
-            if let Some(page) = self.inner.read_capture(*file, entry, url)? {
+            if let Some(page) = self.inner.read_capture(capture, url)? {
                 return Ok(Some(page));
             }
         }
@@ -244,109 +252,83 @@ impl Inner {
     /// key, or a revisit of something that is not here.
     fn read_capture(
         &self,
-        file: u32,
-        entry: &Entry,
+        (entry, file): &(Entry, u32),
         url: &PageUrl,
     ) -> Result<Option<FetchedPage>, ArchiveError> {
-        let file = &self.files[file as usize];
-        let mut stream = file
-            .source
-            .stream_at(entry.position)
-            .map_err(|error| file.unreadable(error))?;
-        let record = match Record::read(&mut stream) {
-            Ok(Some(record)) => record,
-            Ok(None) => return Err(file.changed()),
-            Err((_, kind)) => return Err(file.damaged(entry, kind)),
-        };
+        if entry.is_revisit {
+            return match self.original_of(entry) {
+                Some(original) => self.read_capture(original, url),
+                None => Ok(None),
+            };
+        }
+        let file = &self.files[*file as usize];
+        let (record, mut stream) = file.record_at(entry)?;
         let recorded = record.address("warc-target-uri").unwrap_or_default();
         match recorded.parse::<PageUrl>() {
-            Ok(recorded) if recorded.is_same_page(url) => {}
-            Ok(recorded) if recorded.key().get() == entry.key => return Ok(None),
-            _ => return Err(file.changed()),
+            Ok(recorded) if recorded.key().get() != entry.key => return Err(file.changed()),
+            Ok(recorded) if entry.key == url.key().get() && !recorded.is_same_page(url) => {
+                return Ok(None);
+            }
+            Ok(_) => {}
+            Err(_) => return Err(file.changed()),
         }
         let mut block = record.block(&mut stream);
         match record.record_type() {
             RecordType::Response => read_response(&mut block, url, self.body_limit)
                 .map_err(|error| file.damaged(entry, record::compression(&error))),
-            RecordType::Resource => Ok(Some(read_resource(
-                &record,
-                &mut block,
-                url,
-                self.body_limit,
-            ))),
-            RecordType::Revisit => match self.original_of(&record, entry) {
-                Some((original, number, original_url)) => {
-                    let page = self.read_capture(number, &original, &original_url)?;
-                    Ok(page.map(|page| FetchedPage {
-                        url: url.clone(),
-                        ..page
-                    }))
-                }
-                None => Ok(None),
-            },
-            RecordType::Other => Err(file.changed()),
+            RecordType::Resource => {
+                let page = read_resource(&record, &mut block, url, self.body_limit);
+                Ok(Some(page))
+            }
+            RecordType::Revisit | RecordType::Other => Err(file.changed()),
         }
     }
 
-    /// The capture that a revisit refers to: of the page it names, at the time it names if
-    /// possible; else any with the same payload digest.
-    fn original_of(&self, revisit: &Record, entry: &Entry) -> Option<(Entry, u32, PageUrl)> {
-        let named = revisit.address("warc-refers-to-target-uri");
-        let own = revisit.address("warc-target-uri");
-        let url: PageUrl = named.or(own)?.parse().ok()?;
-        let date = timestamp(&revisit.field("warc-refers-to-date").unwrap_or_default());
-        let originals = |(entry, _): &&(Entry, u32)| !entry.is_revisit && !entry.leads_to_itself;
+    /// The capture that a revisit refers to: of the page it names, and of the time nearest
+    /// to its own; else any with the same payload digest.
+    fn original_of(&self, revisit: &Entry) -> Option<&(Entry, u32)> {
+        let is_same_payload = |other: &Entry| {
+            revisit.digest == 0 || other.digest == 0 || other.digest == revisit.digest
+        };
         let of_page = self
-            .captures_of(url.key().get())
+            .captures_of(revisit.refers_to)
             .iter()
-            .filter(originals)
-            .filter(|(other, _)| {
-                entry.digest == 0 || other.digest == 0 || other.digest == entry.digest
-            })
-            .min_by_key(|(other, _)| other.date.abs_diff(date));
-        if let Some((original, file)) = of_page {
-            return Some((*original, *file, url));
-        }
-        let of_digest = self
-            .captures
-            .iter()
-            .filter(originals)
-            .find(|(other, _)| entry.digest != 0 && other.digest == entry.digest)?;
-        let (original, file) = *of_digest;
-        Some((original, file, self.address_of(file, &original)?))
+            .filter(|(other, _)| other.is_content() && is_same_payload(other))
+            .min_by_key(|(other, _)| other.date.abs_diff(revisit.date));
+        of_page.or_else(|| {
+            let at = self.by_digest.get(&revisit.digest)?;
+            self.captures.get(*at)
+        })
     }
 
-    fn address_of(&self, file: u32, entry: &Entry) -> Option<PageUrl> {
-        let mut stream = self.files[file as usize]
-            .source
-            .stream_at(entry.position)
-            .ok()?;
-        let record = Record::read(&mut stream).ok()??;
-        record.address("warc-target-uri")?.parse().ok()
+    /// Only revisits ask for digests, and most archives have none.
+    fn index_digests(&mut self) {
+        if !self.captures.iter().any(|(entry, _)| entry.is_revisit) {
+            return;
+        }
+        for (at, (entry, _)) in self.captures.iter().enumerate() {
+            if entry.digest != 0 && entry.is_content() {
+                self.by_digest.entry(entry.digest).or_insert(at);
+            }
+        }
     }
 
     fn remark_lost_revisits(&mut self) {
-        let mut lost: Vec<(PathBuf, Problem)> = Vec::new();
-        for (entry, number) in self.captures.iter().filter(|(entry, _)| entry.is_revisit) {
-            let file = &self.files[*number as usize];
-            let Ok(mut stream) = file.source.stream_at(entry.position) else {
-                continue;
-            };
-            let Ok(Some(record)) = Record::read(&mut stream) else {
-                continue;
-            };
-            if self.original_of(&record, entry).is_none() {
-                let url = record.address("warc-target-uri").unwrap_or_default();
-                let problem = Problem {
-                    offset: entry.position.file_offset(file.source.compression),
-                    kind: ProblemKind::LostRevisit(url),
-                };
-                lost.push((file.path.clone(), problem));
+        let is_lost =
+            |(entry, _): &&(Entry, u32)| entry.is_revisit && self.original_of(entry).is_none();
+        let mut lost: Vec<(Entry, u32)> = self.captures.iter().filter(is_lost).copied().collect();
+        lost.sort_by_key(|(entry, file)| (*file, entry.position));
+        for (at, (entry, file)) in lost.iter().enumerate() {
+            if at == MAX_PROBLEMS {
+                self.more_problems += (lost.len() - at) as u64;
+                break;
             }
+            let file = &self.files[*file as usize];
+            let record = file.record_at(entry).ok();
+            let url = record.and_then(|(record, _)| record.address("warc-target-uri"));
+            let kind = ProblemKind::LostRevisit(url.unwrap_or_default());
+            self.problems
+                .push((file.path.clone(), file.problem(entry, kind)));
         }
-        lost.sort_by(|(one, first), (other, second)| {
-            (one, first.offset).cmp(&(other, second.offset))
-        });
-        self.problems.append(&mut lost);
     }
 }
