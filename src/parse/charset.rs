@@ -56,7 +56,10 @@ fn without_mark(
 
 /// What the document declares about itself.
 fn declared(start: &[u8]) -> Option<&'static Encoding> {
-    let label = xml_declaration(start).or_else(|| html::prescan_charset(start))?;
+    let label = xml_declaration(start).or_else(|| {
+        let is_worth_it = mentions_charset(start);
+        is_worth_it.then(|| html::prescan_charset(start)).flatten()
+    })?;
     let encoding = Encoding::for_label(label.as_bytes())?;
     // Whoever could read the declaration as ASCII is not reading UTF-16.
     if encoding == UTF_16BE || encoding == UTF_16LE {
@@ -66,6 +69,17 @@ fn declared(start: &[u8]) -> Option<&'static Encoding> {
     } else {
         Some(encoding)
     }
+}
+
+/// Whether `charset=` stands anywhere; pages that never say it need not be tokenised twice.
+fn mentions_charset(start: &[u8]) -> bool {
+    start.iter().enumerate().any(|(at, byte)| {
+        *byte == b'=' && {
+            let name = start[..at].trim_ascii_end();
+            let word = name.last_chunk::<7>();
+            word.is_some_and(|word| word.eq_ignore_ascii_case(b"charset"))
+        }
+    })
 }
 
 /// `<?xml version="1.0" encoding="iso-8859-1"?>`

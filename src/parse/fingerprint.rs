@@ -45,15 +45,17 @@ struct Ballot {
 /// The fingerprint of a page's visible text; none if it has no words.
 pub(super) fn of(text: &PageText) -> Option<Fingerprint> {
     let mut ballot = Ballot::new();
-    let visible = text.runs().filter(|(part, _)| part.is_visible());
-    let mut words = visible.flat_map(|(_, run)| word_hashes(run.as_bytes()));
-    let mut last = words.next()?;
-    for word in words {
-        ballot.vote(mix(last, word));
-        last = word;
+    let mut last = None;
+    for (_, run) in text.runs().filter(|(part, _)| part.is_visible()) {
+        for word in word_hashes(run.as_bytes()) {
+            if let Some(last) = last {
+                ballot.vote(mix(last, word));
+            }
+            last = Some(word);
+        }
     }
     if ballot.voters == 0 {
-        ballot.vote(mix(0, last));
+        ballot.vote(mix(0, last?));
     }
     Some(ballot.result())
 }

@@ -25,6 +25,13 @@ enum Separator {
 }
 
 impl TextBuilder {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self {
+            text: PageText::with_capacity(bytes),
+            ..Self::default()
+        }
+    }
+
     /// Text in the flow of the page. The buffer is used up, so that collapsing its white
     /// space needs no copy; its bytes are UTF-8.
     pub(super) fn push(&mut self, part: PagePart, buffer: &mut [u8]) {

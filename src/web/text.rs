@@ -65,6 +65,15 @@ pub struct PageText {
 }
 
 impl PageText {
+    /// An empty text with room for so many bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self {
+            buffer: String::with_capacity(bytes),
+            runs: Vec::new(),
+        }
+    }
+
     /// Appends text that belongs to a part; a run of the same part is continued.
     pub fn push(&mut self, part: PagePart, text: &str) {
         if text.is_empty() {

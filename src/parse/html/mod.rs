@@ -56,7 +56,12 @@ pub(super) struct RawLink {
 
 /// Reads a document.
 pub(super) fn read(text: &str, markup: Markup) -> Document {
-    tokens::read(text.as_bytes(), PageReader::new(markup)).into_document()
+    // About a third of a page is text; growing to it step by step would copy it twice.
+    let document = Document {
+        text: TextBuilder::with_capacity(text.len() / 3),
+        ..Document::default()
+    };
+    tokens::read(text.as_bytes(), PageReader::new(document, markup)).into_document()
 }
 
 /// The label of the charset that a `<meta>` at the beginning of a document declares.

@@ -60,9 +60,9 @@ struct OpenAnchor {
 }
 
 impl PageReader {
-    pub(super) fn new(markup: Markup) -> Self {
+    pub(super) fn new(document: Document, markup: Markup) -> Self {
         Self {
-            document: Document::default(),
+            document,
             markup,
             sink: Sink::Page,
             characters: Vec::new(),

@@ -58,6 +58,8 @@ struct TagEmitter<R> {
     /// The start tag that raw text must be ended by.
     last_start_tag: Vec<u8>,
     is_over: bool,
+    /// Whether the name of the current tag has been looked up.
+    is_named: bool,
 }
 
 impl<R: TagReader> TagEmitter<R> {
@@ -74,10 +76,20 @@ impl<R: TagReader> TagEmitter<R> {
             current,
             last_start_tag: Vec::new(),
             is_over: false,
+            is_named: false,
+        }
+    }
+
+    /// The name is complete when the first attribute or the end of the tag comes.
+    fn look_up_name(&mut self) {
+        if !self.is_named {
+            self.current.tag = Tag::named(&self.current.name);
+            self.is_named = true;
         }
     }
 
     fn begin_tag(&mut self, is_end: bool) {
+        self.is_named = false;
         self.current.name.clear();
         self.current.attributes.clear();
         self.current.is_end = is_end;
@@ -136,7 +148,7 @@ impl<R: TagReader> Emitter for TagEmitter<R> {
 
     fn emit_current_tag(&mut self) -> Option<State> {
         self.current.attributes.end_name();
-        self.current.tag = Tag::named(&self.current.name);
+        self.look_up_name();
         let reader = self.reader.as_mut()?;
         let state = reader.tag(&self.current);
         self.is_over = reader.is_done();
@@ -167,7 +179,8 @@ impl<R: TagReader> Emitter for TagEmitter<R> {
     fn init_doctype(&mut self) {}
 
     fn init_attribute(&mut self) {
-        if !self.current.is_end && Tag::named(&self.current.name).has_wanted_attributes() {
+        self.look_up_name();
+        if !self.current.is_end && self.current.tag.has_wanted_attributes() {
             self.current.attributes.begin();
         }
     }
