@@ -11,6 +11,9 @@ use std::io::Read;
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
+use ruzstd::decoding::FrameDecoder;
+
+use super::zstd::{self, Frame};
 
 /// A body, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +55,7 @@ impl Body {
         let decoded = match coding {
             Coding::Chunked => return dechunk(&self.bytes).map_or(self, |body| body),
             Coding::Gzip if !self.bytes.starts_with(&[0x1f, 0x8b]) => return self,
-            Coding::Zstd if !self.bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => return self,
+            Coding::Zstd if !self.bytes.starts_with(&zstd::MAGIC) => return self,
             Coding::Gzip => inflate(MultiGzDecoder::new(&*self.bytes), limit),
             Coding::Deflate if is_zlib(&self.bytes) => {
                 inflate(ZlibDecoder::new(&*self.bytes), limit)
@@ -111,11 +114,12 @@ fn unzstd(mut input: &[u8], limit: usize) -> Body {
         truncated: false,
     };
     while !input.is_empty() && !all.truncated {
-        match ruzstd::decoding::StreamingDecoder::new(&mut input) {
-            Ok(decoder) => {
-                let frame = inflate(decoder, limit - all.bytes.len());
-                all.bytes.extend_from_slice(&frame.bytes);
-                all.truncated = frame.truncated;
+        match Frame::begin(input, FrameDecoder::new(), zstd::CONTENT_WINDOW) {
+            Ok(mut frame) => {
+                let part = inflate(&mut frame, limit - all.bytes.len());
+                all.bytes.extend_from_slice(&part.bytes);
+                all.truncated = part.truncated;
+                input = frame.into_inner();
             }
             Err(_) => all.truncated = true,
         }
@@ -290,6 +294,18 @@ mod tests {
         assert!(bomb.len() < 10_000);
         let body = decode(&[("content-encoding", "gzip, gzip")], &bomb, 100_000);
         assert_eq!((body.bytes.len(), body.truncated), (100_000, true));
+    }
+
+    /// A frame that asks for a window of a gigabyte and fills it from a few bytes.
+    #[test]
+    fn a_zstd_frame_that_wants_too_much_memory_is_refused() {
+        let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3];
+        for _ in 0..1_000 {
+            // A block that repeats one byte 128 KiB times.
+            bomb.extend([0x02, 0x00, 0x10, b'x']);
+        }
+        let body = decode(&[("content-encoding", "zstd")], &bomb, LIMIT);
+        assert_eq!(body.bytes, bomb, "not a byte of it was decoded");
     }
 
     proptest! {

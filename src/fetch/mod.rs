@@ -10,6 +10,7 @@
 pub mod archive;
 mod body;
 mod head;
+mod zstd;
 
 use async_trait::async_trait;
 use thiserror::Error;

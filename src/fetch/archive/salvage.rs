@@ -2,7 +2,9 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::stream::{ArchiveSource, Compression, GZIP_MAGIC, Position, ZSTD_MAGIC};
+use crate::fetch::zstd;
+
+use super::stream::{ArchiveSource, Compression, GZIP_MAGIC, Position};
 
 impl ArchiveSource {
     /// The first place after `damaged` where a record seems to begin.
@@ -10,7 +12,7 @@ impl ArchiveSource {
         let (magic, from): (&[u8], u64) = match self.compression {
             Compression::None => (b"WARC/", damaged.inside + 1),
             Compression::Gzip => (&GZIP_MAGIC, damaged.member + 1),
-            Compression::Zstd => (&ZSTD_MAGIC, damaged.member + 1),
+            Compression::Zstd => (&zstd::MAGIC, damaged.member + 1),
         };
         let mut from = from;
         while let Some(found) = self.find(magic, from)? {

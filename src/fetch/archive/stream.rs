@@ -14,13 +14,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use flate2::bufread::GzDecoder;
-use ruzstd::decoding::{Dictionary, FrameDecoder, StreamingDecoder};
+use ruzstd::decoding::{Dictionary, FrameDecoder};
 use serde::{Deserialize, Serialize};
+
+use crate::fetch::zstd::{self, Frame};
 
 const BUFFER_BYTES: usize = 32 * 1024;
 
 pub(super) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
-pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The skippable frame that holds a dictionary for all frames of a `.warc.zst`.
 const ZSTD_DICTIONARY_MAGIC: [u8; 4] = [0x5d, 0x2a, 0x4d, 0x18];
 /// A dictionary larger than this is no dictionary.
@@ -63,7 +64,7 @@ pub(super) struct ArchiveStream {
 enum Decoder {
     Plain(FileReader),
     Gzip(Box<GzDecoder<FileReader>>),
-    Zstd(Box<StreamingDecoder<FileReader, FrameDecoder>>),
+    Zstd(Box<Frame<FileReader>>),
     /// After the last member, or after an error.
     Finished,
 }
@@ -103,7 +104,7 @@ impl ArchiveSource {
         };
         if magic.starts_with(&GZIP_MAGIC[..2]) {
             source.compression = Compression::Gzip;
-        } else if magic == ZSTD_MAGIC || magic == ZSTD_DICTIONARY_MAGIC {
+        } else if magic == zstd::MAGIC || magic == ZSTD_DICTIONARY_MAGIC {
             source.compression = Compression::Zstd;
             source.dictionary = source.read_dictionary()?;
         }
@@ -160,10 +161,9 @@ impl ArchiveSource {
         }
         let mut bytes = Vec::new();
         reader.take(length).read_to_end(&mut bytes)?;
-        if bytes.starts_with(&ZSTD_MAGIC) {
+        if bytes.starts_with(&zstd::MAGIC) {
             let packed = mem::take(&mut bytes);
-            StreamingDecoder::new(&*packed)
-                .map_err(io::Error::other)?
+            Frame::begin(&*packed, FrameDecoder::new(), zstd::ARCHIVE_WINDOW)?
                 .take(MAX_DICTIONARY_BYTES)
                 .read_to_end(&mut bytes)?;
         }
@@ -237,9 +237,8 @@ impl ArchiveStream {
             let dictionary = Dictionary::decode_dict(raw).map_err(io::Error::other)?;
             frames.add_dict(dictionary).map_err(io::Error::other)?;
         }
-        let decoder = StreamingDecoder::new_with_decoder(reader, frames)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        self.decoder = Decoder::Zstd(Box::new(decoder));
+        let frame = Frame::begin(reader, frames, zstd::ARCHIVE_WINDOW)?;
+        self.decoder = Decoder::Zstd(Box::new(frame));
         Ok(true)
     }
 

@@ -1,0 +1,120 @@
+//! zstd frames with bounded memory.
+//!
+//! A decoder keeps the whole window of a frame before it hands out a byte, and a frame may
+//! ask for a window of any size. So the header is looked at first (RFC 8878, section
+//! 3.1.1.1), and a frame that wants too much is refused.
+
+use std::io::{self, BufRead, Read};
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+
+/// The first bytes of a frame.
+pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The largest window for content codings (RFC 9659, section 3).
+pub(super) const CONTENT_WINDOW: u64 = 8 << 20;
+
+/// The largest window for archives: what the reference program accepts by default.
+pub(super) const ARCHIVE_WINDOW: u64 = 128 << 20;
+
+/// The longest header a frame can have.
+const MAX_HEADER_BYTES: usize = 18;
+
+/// One frame, decoded as it is read. Its checksum, if it has one, is compared at the end.
+pub(super) struct Frame<R: BufRead> {
+    decoder: StreamingDecoder<R, FrameDecoder>,
+    is_over: bool,
+}
+
+impl<R: BufRead> Frame<R> {
+    /// Begins a frame. The decoder may hold dictionaries; the buffer of the reader must
+    /// hold the header, as those of slices and files do.
+    pub(super) fn begin(mut reader: R, decoder: FrameDecoder, max_window: u64) -> io::Result<Self> {
+        let start = reader.fill_buf()?;
+        match window_size(&start[..start.len().min(MAX_HEADER_BYTES)]) {
+            None => return Err(broken("no zstd frame begins here")),
+            Some(window) if window > max_window => {
+                return Err(broken("the zstd window is larger than any honest writer needs"));
+            }
+            Some(_) => {}
+        }
+        let decoder = StreamingDecoder::new_with_decoder(reader, decoder)
+            .map_err(|_| broken("the header of a zstd frame is broken"))?;
+        Ok(Self {
+            decoder,
+            is_over: false,
+        })
+    }
+
+    pub(super) fn into_inner(self) -> R {
+        self.decoder.into_inner()
+    }
+}
+
+impl<R: BufRead> Read for Frame<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = match self.decoder.read(out) {
+            Ok(read) => read,
+            Err(_) if self.decoder.get_mut().fill_buf()?.is_empty() => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Err(_) => return Err(broken("a zstd block is broken")),
+        };
+        if read == 0 && !out.is_empty() && !self.is_over {
+            self.is_over = true;
+            let frame = &self.decoder.decoder;
+            let written = frame.get_checksum_from_data();
+            if written.is_some() && written != frame.get_calculated_checksum() {
+                return Err(broken("the checksum of a zstd frame is wrong"));
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// How much memory a frame asks for, or nothing if this is no frame.
+fn window_size(header: &[u8]) -> Option<u64> {
+    let rest = header.strip_prefix(&MAGIC)?;
+    let (descriptor, rest) = rest.split_first()?;
+    let is_single_segment = descriptor & 0x20 != 0;
+    if !is_single_segment {
+        let window = u64::from(*rest.first()?);
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * (window & 7));
+    }
+    // Without a window the whole content is one, and its size stands behind the dictionary.
+    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = rest.get(dictionary_bytes..)?;
+    match descriptor >> 6 {
+        0 => size.first().map(|size| u64::from(*size)),
+        1 => size.first_chunk().map(|size| u64::from(u16::from_le_bytes(*size)) + 256),
+        2 => size.first_chunk().map(|size| u64::from(u32::from_le_bytes(*size))),
+        _ => size.first_chunk().map(|size| u64::from_le_bytes(*size)),
+    }
+}
+
+fn broken(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_is_read_from_the_header() {
+        let header = |descriptor: u8, rest: &[u8]| [&MAGIC, &[descriptor][..], rest].concat();
+        for (bytes, wanted) in [
+            (header(0x00, &[0x00]), Some(1 << 10)),
+            (header(0x04, &[0x59]), Some((1 << 21) + (1 << 18))),
+            (header(0x24, &[5]), Some(5)),
+            (header(0x60, &[1, 0]), Some(257)),
+            (header(0xa0, &[0, 0, 0, 1]), Some(1 << 24)),
+            (header(0xe1, &[9, 0, 0, 0, 0, 1, 0, 0, 0]), Some(1 << 32)),
+            (header(0xa0, &[0, 0]), None),
+            (b"\x1f\x8b\x08\0\0".to_vec(), None),
+        ] {
+            assert_eq!(window_size(&bytes), wanted, "{bytes:x?}");
+        }
+    }
+}
