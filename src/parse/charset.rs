@@ -14,11 +14,15 @@ use crate::web::ContentKind;
 
 use super::html;
 
-/// Where a `<meta>` must stand to count. The standard says 1,024, but pages with long
-/// comments before it exist, and browsers honour a later one by starting again.
+/// Where a `<meta>` must stand to count at once. The standard says 1,024, but pages with
+/// long comments before it exist.
 const PRESCANNED_BYTES: usize = 4096;
 
-/// More bytes do not make the guess better.
+/// Browsers honour a later one by starting again; so do we, if there is a question at all.
+const LATE_META_BYTES: usize = 256 * 1024;
+
+/// More bytes do not make the guess better. Counted from the first that is not ASCII:
+/// pages begin with style sheets.
 const GUESSED_BYTES: usize = 16 * 1024;
 
 /// Decodes a body; bytes that do not belong become U+FFFD.
@@ -42,16 +46,21 @@ fn without_mark(
     content: ContentKind,
     tld: Option<&str>,
 ) -> &'static Encoding {
-    content_type
+    let announced = content_type
         .and_then(charset_parameter)
-        .and_then(|label| Encoding::for_label(label.as_bytes()))
-        .or_else(|| {
-            let start = &body[..body.len().min(PRESCANNED_BYTES)];
-            (content == ContentKind::Html)
-                .then(|| declared(start))
-                .flatten()
-        })
-        .unwrap_or_else(|| guess(body, tld))
+        .and_then(|label| Encoding::for_label(label.as_bytes()));
+    let declared_within = |bytes: usize| match content {
+        ContentKind::Html => declared(&body[..body.len().min(bytes)]),
+        _ => None,
+    };
+    if let Some(encoding) = announced.or_else(|| declared_within(PRESCANNED_BYTES)) {
+        return encoding;
+    }
+    // What happens to be valid UTF-8 is UTF-8.
+    if std::str::from_utf8(body).is_ok() {
+        return UTF_8;
+    }
+    declared_within(LATE_META_BYTES).unwrap_or_else(|| guess(body, tld))
 }
 
 /// What the document declares about itself.
@@ -96,9 +105,11 @@ fn xml_declaration(start: &[u8]) -> Option<String> {
 /// The charset in a content type, in HTTP or in `<meta http-equiv>`: `text/html;
 /// charset="utf-8"`.
 pub(super) fn charset_parameter(content_type: &str) -> Option<&str> {
+    let lower = content_type.to_ascii_lowercase();
     let mut rest = content_type;
     loop {
-        let at = rest.to_ascii_lowercase().find("charset")?;
+        let before = content_type.len() - rest.len();
+        let at = lower[before..].find("charset")?;
         rest = rest[at + "charset".len()..].trim_start();
         if let Some(value) = rest.strip_prefix('=') {
             let value = value.trim_start();
@@ -112,17 +123,15 @@ pub(super) fn charset_parameter(content_type: &str) -> Option<&str> {
 }
 
 fn guess(body: &[u8], tld: Option<&str>) -> &'static Encoding {
-    // What happens to be valid UTF-8 is UTF-8; the detector would say the same, later.
-    if std::str::from_utf8(body).is_ok() {
-        return UTF_8;
-    }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
-    let start = &body[..body.len().min(GUESSED_BYTES)];
-    detector.feed(start, start.len() == body.len());
-    let tld = tld
-        .filter(|tld| tld.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'))
-        .map(str::as_bytes);
-    detector.guess(tld, Utf8Detection::Allow)
+    let ascii = body.iter().take_while(|byte| byte.is_ascii()).count();
+    // A little of what stands before, because the guess looks at neighbours.
+    let rest = &body[ascii.saturating_sub(64)..];
+    let sample = &rest[..rest.len().min(GUESSED_BYTES)];
+    detector.feed(sample, sample.len() == rest.len());
+    let is_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let tld = tld.filter(|tld| tld.bytes().all(is_label)).map(str::as_bytes);
+    detector.guess(tld, Utf8Detection::Deny)
 }
 
 #[cfg(test)]
@@ -155,6 +164,16 @@ mod tests {
             text("Größe".as_bytes(), "text/html"),
             ("Größe".to_owned(), "UTF-8")
         );
+    }
+
+    #[test]
+    fn a_long_style_sheet_does_not_hide_the_charset() {
+        let style = format!("<style>{}</style>", "p { color: red } ".repeat(2_000));
+        let words = b"Gr\xf6\xdfe und Sch\xf6nheit f\xfcr alle V\xf6gel";
+        let guessed = [style.as_bytes(), words].concat();
+        assert!(text(&guessed, "text/html").0.ends_with("Größe und Schönheit für alle Vögel"));
+        let late = [style.as_bytes(), b"<meta charset=windows-1251>\xe4"].concat();
+        assert_eq!(text(&late, "text/html").1, "windows-1251");
     }
 
     #[test]

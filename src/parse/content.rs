@@ -53,11 +53,19 @@ pub(super) fn is_xml(content_type: Option<&str>) -> bool {
     essence(content_type).ends_with("xml")
 }
 
-/// The media type without its parameters, empty if there is none.
+/// The media type without its parameters, empty if there is none. Of several, the last
+/// that is one counts (WHATWG Fetch, section 3.4); what follows a space is a parameter
+/// whose semicolon was forgotten.
 fn essence(content_type: Option<&str>) -> &str {
-    let whole = content_type.unwrap_or_default();
-    let essence = whole.split(';').next().unwrap_or_default().trim();
-    if essence.contains('/') { essence } else { "" }
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+*".contains(&byte);
+    let is_type = |essence: &&str| {
+        essence.split_once('/').is_some_and(|(kind, subtype)| {
+            !kind.is_empty() && !subtype.is_empty() && (kind.bytes().chain(subtype.bytes())).all(is_token)
+        })
+    };
+    let values = content_type.unwrap_or_default().rsplit(',');
+    let mut essences = values.map(|value| value.trim().split([';', ' ', '\t']).next().unwrap_or_default());
+    essences.find(is_type).unwrap_or_default()
 }
 
 fn sniff(start: &[u8]) -> ContentKind {
@@ -127,6 +135,10 @@ mod tests {
             ("application/json", ContentKind::Other),
             ("application/xml", ContentKind::Other),
             ("nonsense", ContentKind::Html),
+            ("text/html charset=utf-8", ContentKind::Html),
+            ("text/html,text/html", ContentKind::Html),
+            ("application/json, text/html; charset=x", ContentKind::Html),
+            ("text/ht ml/", ContentKind::Other),
         ] {
             assert_eq!(kind(Some(content_type), html), wanted, "{content_type}");
         }

@@ -37,6 +37,11 @@ const VOTERS: [&str; 20] = [
     "el", "id", "sl", "eu",
 ];
 
+/// Voters that share their function words with languages that have no vote: Ukrainian,
+/// Bulgarian and Serbian texts would all be Russian, and Afrikaans would be Dutch. There
+/// trigrams decide.
+const UNHEARD_NEIGHBOURS: [&str; 2] = ["ru", "nl"];
+
 /// For each function word, the languages that have it, as bits in the order of `VOTERS`.
 static FUNCTION_WORDS: LazyLock<FxHashMap<&'static str, u32>> = LazyLock::new(|| {
     let mut languages = FxHashMap::default();
@@ -92,6 +97,9 @@ impl Votes {
             .filter(|(voter, _)| *voter != winner);
         let next = others.map(|(_, count)| *count).max().unwrap_or_default();
         let language = Language::from_tag(VOTERS[winner]);
+        if UNHEARD_NEIGHBOURS.contains(&VOTERS[winner]) {
+            return None;
+        }
         let margin = f64::from(*most) / f64::from(next.max(1));
         let is_clear = match most {
             1.. if language == declared => margin >= 1.0,
@@ -146,8 +154,10 @@ fn by_trigrams(sample: &str, declared: Option<Language>, votes: &Votes) -> Optio
     if sample.len() < MIN_BYTES || (votes.is_silent() && !has_foreign_letters) {
         return declared;
     }
-    let found = whatlang::detect(sample)?;
-    let detected = iso_639_1(found.lang().code())?;
+    let Some(found) = whatlang::detect(sample) else {
+        return declared;
+    };
+    let detected = Language::from_tag(found.lang().code())?;
     if found.confidence() >= TRUSTED_TRIGRAMS || votes.is_contender(detected) {
         return Some(detected);
     }
@@ -176,23 +186,6 @@ fn sample(text: &PageText) -> String {
         }
     }
     sample
-}
-
-/// ISO 639-3 to ISO 639-1, for the languages that trigrams know.
-fn iso_639_1(code: &str) -> Option<Language> {
-    const CODES: &str = "afr af aka ak amh am ara ar aze az bel be ben bn bul bg cat ca ces cs \
-        cmn zh cym cy dan da deu de ell el eng en epo eo est et fin fi fra fr guj gu heb he \
-        hin hi hrv hr hun hu hye hy ind id ita it jav jv jpn ja kan kn kat ka khm km kor ko \
-        lat la lav lv lit lt mal ml mar mr mkd mk mya my nep ne nld nl nob no ori or pan pa \
-        pes fa pol pl por pt ron ro rus ru sin si slk sk slv sl sna sn spa es srp sr swe sv \
-        tam ta tel te tgl tl tha th tuk tk tur tr ukr uk urd ur uzb uz vie vi yid yi zul zu";
-    let mut codes = CODES.split_ascii_whitespace();
-    while let (Some(three), Some(two)) = (codes.next(), codes.next()) {
-        if three == code {
-            return Language::from_tag(two);
-        }
-    }
-    Language::from_tag(code)
 }
 
 #[cfg(test)]
@@ -260,12 +253,14 @@ mod tests {
         assert_eq!(language("", Some("de-AT")).as_deref(), Some("de"));
         assert_eq!(language("1 2 3", Some("fr")).as_deref(), Some("fr"));
         assert_eq!(language("12:30", None), None);
+        let lao = "ເຮືອຈອດຢູ່ໃນທ່າເຮືອຕະຫຼອດລະດູໜາວ";
+        assert_eq!(language(lao, Some("lo")).as_deref(), Some("lo"));
     }
 
     #[test]
     fn every_language_of_the_trigrams_has_a_two_letter_code() {
         for lang in whatlang::Lang::all() {
-            let found = iso_639_1(lang.code()).unwrap();
+            let found = Language::from_tag(lang.code()).unwrap();
             assert_eq!(found.code().len(), 2, "{lang}");
         }
         for code in VOTERS {

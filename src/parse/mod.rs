@@ -99,20 +99,30 @@ fn finish(
     parsed
 }
 
-/// `X-Robots-Tag: noindex`, `X-Robots-Tag: sitescout: nofollow`; rules for other robots are
-/// none of our business.
+/// `X-Robots-Tag: noindex`, `X-Robots-Tag: sitescout: nofollow`. A name with a colon opens
+/// the rules for one robot, unless it is a rule that takes a value; rules for other robots
+/// are none of our business.
 fn header_robots(page: &FetchedPage) -> RobotsDirectives {
+    const RULES_WITH_VALUES: [&str; 4] =
+        ["max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"];
     let name = HeaderName::from_static("x-robots-tag");
     let mut robots = RobotsDirectives::default();
     for value in page.headers.get_all(name) {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        let rules = match value.split_once(':') {
-            Some((agent, rules)) if agent.trim().eq_ignore_ascii_case(PRODUCT_TOKEN) => rules,
-            // `unavailable_after: date` is a rule with a colon, not an agent.
-            Some((agent, _)) if !agent.contains(',') && !agent.contains("unavailable") => continue,
-            _ => &value,
-        };
-        add_robots_rules(&mut robots, rules);
+        let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        let mut is_for_us = true;
+        for rule in value.split(',') {
+            let rule = match rule.split_once(':') {
+                Some((name, _)) if RULES_WITH_VALUES.contains(&name.trim()) => continue,
+                Some((agent, rule)) => {
+                    is_for_us = agent.trim() == PRODUCT_TOKEN;
+                    rule
+                }
+                None => rule,
+            };
+            if is_for_us {
+                add_robots_rules(&mut robots, rule);
+            }
+        }
     }
     robots
 }

@@ -8,6 +8,15 @@ pub struct Language {
     letters: [u8; 3],
 }
 
+/// ISO 639-3 to ISO 639-1, for the languages that detectors and stemmers know.
+const TWO_LETTER_CODES: &str = "afr af aka ak amh am ara ar aze az bel be ben bn bul bg cat ca \
+    ces cs cmn zh cym cy dan da deu de ell el eng en epo eo est et eus eu fas fa fin fi fra fr \
+    gle ga glg gl guj gu heb he hin hi hrv hr hun hu hye hy ind id ita it jav jv jpn ja kan kn \
+    kat ka khm km kor ko lao lo lat la lav lv lit lt mal ml mar mr mkd mk mya my nep ne nld nl \
+    nb no nn no nob no nno no nor no ori or pan pa pes fa pol pl por pt ron ro rus ru sin si slk sk slv sl \
+    sna sn spa es srp sr swe sv tam ta tel te tgl tl tha th tuk tk tur tr ukr uk urd ur uzb uz \
+    vie vi yid yi zho zh zul zu";
+
 impl Language {
     /// English, the language of most stop lists and stemmers.
     pub const ENGLISH: Self = Self { letters: *b"en\0" };
@@ -25,7 +34,24 @@ impl Language {
         for (letter, byte) in letters.iter_mut().zip(primary) {
             *letter = byte.to_ascii_lowercase();
         }
-        Some(Self { letters })
+        Some(Self { letters }.in_two_letters())
+    }
+
+    /// The same language by its two-letter code, if it has one that we know of.
+    fn in_two_letters(self) -> Self {
+        // Norwegian has two written forms, and one stemmer serves both.
+        if self.code().len() == 2 && !matches!(self.code(), "nb" | "nn") {
+            return self;
+        }
+        let mut codes = TWO_LETTER_CODES.split_ascii_whitespace();
+        while let (Some(three), Some(two)) = (codes.next(), codes.next()) {
+            if three == self.code() {
+                let [first, second] = two.as_bytes() else { continue };
+                let letters = [*first, *second, 0];
+                return Self { letters };
+            }
+        }
+        self
     }
 
     /// The code, in lower case.
@@ -59,6 +85,8 @@ mod tests {
             ("EN", "en"),
             ("pt_BR", "pt"),
             (" gsw-CH, de", "gsw"),
+            ("DEU", "de"),
+            ("nb-NO", "no"),
         ] {
             assert_eq!(Language::from_tag(tag).unwrap().code(), code, "{tag}");
         }

@@ -33,4 +33,4 @@ pub use link::{IntrinsicLink, LinkKind, TransversalLink};
 pub use page::{ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs};
 pub use site::{SiteId, SiteIdError};
 pub use text::{PagePart, PageText};
-pub use url::{MAX_URL_BYTES, PageKey, PageUrl, UrlError};
+pub use url::{CANONICAL_FORM, MAX_URL_BYTES, PageKey, PageUrl, Scheme, UrlError};

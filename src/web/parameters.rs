@@ -34,7 +34,7 @@ const SESSION_PREFIXES: [&str; 1] = ["aspsessionid"];
 const AMBIGUOUS_SESSION_NAMES: [&str; 4] = ["sid", "s", "session", "token"];
 
 /// Names that advertising and mailing systems append to any address.
-const TRACKING_NAMES: [&str; 22] = [
+const TRACKING_NAMES: [&str; 29] = [
     "gclid",
     "dclid",
     "gbraid",
@@ -57,10 +57,17 @@ const TRACKING_NAMES: [&str; 22] = [
     "_openstat",
     "vero_id",
     "wickedid",
+    "pk_campaign",
+    "pk_kwd",
+    "pk_keyword",
+    "pk_source",
+    "pk_medium",
+    "pk_content",
+    "pk_cid",
 ];
 
 /// Families of tracking parameters.
-const TRACKING_PREFIXES: [&str; 7] = ["utm_", "pk_", "mtm_", "piwik_", "matomo_", "hsa_", "_hs"];
+const TRACKING_PREFIXES: [&str; 6] = ["utm_", "mtm_", "piwik_", "matomo_", "hsa_", "_hs"];
 
 /// Whether a query or path parameter (`name=value` or `name`) says nothing about the page.
 pub(super) fn is_noise(parameter: &str) -> bool {

@@ -20,13 +20,17 @@ use std::str::FromStr;
 
 use thiserror::Error;
 use url::{Host, Url};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::parameters::{is_noise, is_session_segment};
-use super::site::{SiteId, SiteIdError, resolvable, without_www};
+use super::site::{SiteId, SiteIdError, resolvable};
 
 /// The longest address we handle: what common servers accept as a request line.
 pub const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// The number of the rules above, for files that hold keys: it goes up whenever a rule
+/// changes, and a test notices if that is forgotten.
+pub const CANONICAL_FORM: u32 = 1;
 
 /// One page of one site, in canonical form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +43,15 @@ pub struct PageUrl(Url);
 /// many, but not infinitely many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageKey(u64);
+
+/// How pages are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Unencrypted.
+    Http,
+    /// Over TLS.
+    Https,
+}
 
 /// Text that is not the address of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -83,13 +96,13 @@ impl PageUrl {
         Self::new(base.join(reference)?)
     }
 
-    /// The homepage of a site, by the scheme given.
+    /// The homepage of a site.
     ///
     /// # Panics
     /// Never: every `SiteId` is the host of a valid URL.
     #[must_use]
-    pub fn homepage(site: &SiteId, scheme: &str) -> Self {
-        Url::parse(&format!("{scheme}://{site}/"))
+    pub fn homepage(site: &SiteId, scheme: Scheme) -> Self {
+        Url::parse(&format!("{}://{site}/", scheme.name()))
             .map_err(UrlError::from)
             .and_then(Self::new)
             .expect("a site is the host of a valid URL")
@@ -115,14 +128,16 @@ impl PageUrl {
     /// The same for `http` and `https`, with and without `www.`.
     #[must_use]
     pub fn key(&self) -> PageKey {
-        let mut hasher = Xxh3::new();
-        hasher.update(self.key_host().as_bytes());
-        if let Some(port) = self.0.port().filter(|port| !matches!(port, 80 | 443)) {
-            hasher.update(b":");
-            hasher.update(&port.to_le_bytes());
+        // Every `www.` goes, also where it is the registered name: which names are
+        // registered changes with the public suffix list, and keys must not.
+        let mut host = self.0.host_str().unwrap_or_default();
+        while let Some(rest) = host.strip_prefix("www.") {
+            host = rest;
         }
-        hasher.update(self.0[url::Position::BeforePath..].as_bytes());
-        PageKey(hasher.digest())
+        let port = self.0.port().filter(|port| !matches!(port, 80 | 443));
+        let site = xxh3_64_with_seed(host.as_bytes(), u64::from(port.unwrap_or_default()));
+        let page = self.0[url::Position::BeforePath..].as_bytes();
+        PageKey(xxh3_64_with_seed(page, site))
     }
 
     /// Whether both addresses are the same page whatever the scheme and `www.`: what a
@@ -156,14 +171,6 @@ impl PageUrl {
     pub fn is_homepage(&self) -> bool {
         self.0.path() == "/" && self.0.query().is_none()
     }
-
-    fn key_host(&self) -> Cow<'_, str> {
-        match self.0.host() {
-            Some(Host::Domain(domain)) => Cow::Borrowed(without_www(domain)),
-            Some(address) => Cow::Owned(address.to_string()),
-            None => Cow::Borrowed(""),
-        }
-    }
 }
 
 impl FromStr for PageUrl {
@@ -186,6 +193,19 @@ impl fmt::Display for PageUrl {
 impl fmt::Debug for PageUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageUrl({})", self.0)
+    }
+}
+
+// === impl Scheme ===
+
+impl Scheme {
+    /// As it stands in an address.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
     }
 }
 
@@ -226,8 +246,8 @@ fn canonicalise_path(url: &mut Url) {
     if !path.contains(['%', ';', '(']) {
         return;
     }
-    // Escapes first: a session may hide behind `%3B` or `%28`, and what is left must not
-    // change when read again. Dropping a segment can only bring up clean ones.
+    // Escapes first: `%6Asessionid` is a session too, and what is left must not change when
+    // read again. Dropping a segment can only bring up clean ones.
     let escaped = normalise_escapes(path);
     let segments: Vec<Cow<'_, str>> = escaped
         .split('/')
@@ -378,6 +398,18 @@ mod tests {
         }
     }
 
+    /// If this fails, a rule has changed: give `CANONICAL_FORM` a new number.
+    #[test]
+    fn keys_never_change() {
+        let keys = [
+            "http://www.example.org/",
+            "https://www.github.io:8080/a%7Eb?sid=9f86d081884c7d65&x=1&utm_source=y",
+            "http://[::1]/a;jsessionid=1?pk_campaign=2&pk_id=3",
+        ];
+        let found = keys.map(|text| format!("{:016x}", page(text).key().get()));
+        assert_eq!((CANONICAL_FORM, found.join(" ").as_str()), (1, "a68e52975d390e1c 4195137289cade00 a17dd16427468105"));
+    }
+
     #[test]
     fn what_is_no_page_is_refused_with_a_reason() {
         let long = format!("http://example.org/{}", "a".repeat(MAX_URL_BYTES));
@@ -424,7 +456,7 @@ mod tests {
     #[test]
     fn the_homepage_is_the_front_door() {
         let site: SiteId = "www.example.org:8080".parse().unwrap();
-        let home = PageUrl::homepage(&site, "https");
+        let home = PageUrl::homepage(&site, Scheme::Https);
         assert_eq!(home.as_str(), "https://example.org:8080/");
         assert!(home.is_homepage());
         assert_eq!(home.site(), site);

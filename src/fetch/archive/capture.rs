@@ -35,6 +35,8 @@ pub struct Capture {
     pub(super) digest: u64,
     /// The key of the page that a revisit refers to: named, or its own.
     pub(super) refers_to: u64,
+    /// When that was captured; zero if the revisit does not say.
+    pub(super) refers_to_date: u64,
     /// A redirect to another scheme or to `www.`: as a page, it leads to itself.
     pub(super) leads_to_itself: bool,
 }
@@ -92,6 +94,7 @@ impl Capture {
                 .and_then(|address| address.parse::<PageUrl>().ok())
                 .map_or_else(|| url.key(), |named| named.key())
                 .get(),
+            refers_to_date: timestamp(&record.field("warc-refers-to-date").unwrap_or_default()),
             leads_to_itself,
             url,
         }
@@ -129,21 +132,36 @@ pub(super) fn timestamp(date: &str) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
+/// Reads the head of the final response: `100 Continue` and `103 Early Hints` may come
+/// before it (RFC 9110, section 15.2). Nothing if there is no HTTP in the block.
+pub(super) fn read_http_head(block: &mut Block<'_>) -> io::Result<Option<(StatusCode, Head)>> {
+    loop {
+        let head = match Head::read(block, MAX_HTTP_HEAD_BYTES) {
+            Ok(head) => head,
+            Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => *head,
+            Err(HeadError::Read(error)) => return Err(error),
+        };
+        match http_status(&head.first_line) {
+            Some(status) if status.is_informational() && block.left() > 0 => {}
+            Some(status) => return Ok(Some((status, head))),
+            None => return Ok(None),
+        }
+    }
+}
+
 /// Reads the block of a response.
 pub(super) fn read_response(
+    record: &Record,
     block: &mut Block<'_>,
     url: &PageUrl,
     body_limit: usize,
 ) -> io::Result<Option<FetchedPage>> {
-    let head = match Head::read(block, MAX_HTTP_HEAD_BYTES) {
-        Ok(head) => head,
-        Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => *head,
-        Err(HeadError::Read(error)) => return Err(error),
-    };
-    let Some(status) = http_status(&head.first_line) else {
+    let Some((status, head)) = read_http_head(block)? else {
         return Ok(None);
     };
-    let body = read_body(block, body_limit).decode(&head.fields, body_limit);
+    let mut body = read_body(block, body_limit).decode(&head.fields, body_limit);
+    // Crawlers cut long bodies when they record them, and say so.
+    body.truncated |= record.field("warc-truncated").is_some();
     Ok(Some(page(url, status, head.fields, body)))
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::index::{Entry, Index};
 use super::problem::{ArchiveError, Problem, ProblemKind};
@@ -36,7 +36,7 @@ impl ArchiveFile {
 
     pub(super) fn index(&self, keep: bool) -> Result<Index, ArchiveError> {
         let path = self.path.display();
-        if let Some(index) = Index::load(&self.path, &self.source).filter(|_| keep) {
+        if keep && let Some(index) = Index::load(&self.path, &self.source) {
             debug!(archive = %path, pages = index.entries.len(), "index loaded");
             return Ok(index);
         }
@@ -46,7 +46,7 @@ impl ArchiveFile {
             && index.records > 0
             && let Err(error) = index.save(&self.path)
         {
-            debug!(archive = %path, %error, "the index cannot be kept beside the archive");
+            warn!(archive = %path, %error, "the index cannot be kept, so every start reads the whole archive");
         }
         Ok(index)
     }

@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::web::SiteId;
+use crate::web::{CANONICAL_FORM, SiteId};
 
 use super::capture::{Capture, CaptureKind};
 use super::problem::{Problem, ProblemKind};
@@ -37,6 +37,8 @@ const SAMPLE_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Index {
     stamp: Stamp,
+    /// The rules by which the keys were made.
+    canonical_form: u32,
     /// Every site of the archive.
     pub(super) sites: Vec<String>,
     /// One for each capture of a page, in the order of the file.
@@ -48,6 +50,8 @@ pub(super) struct Index {
     pub(super) problems: Vec<Problem>,
     /// Problems beyond those listed.
     pub(super) more_problems: u64,
+    /// The first damage, listed or not.
+    pub(super) first_damage: Option<Problem>,
 }
 
 /// Where one capture lies.
@@ -60,8 +64,10 @@ pub(super) struct Entry {
     pub(super) position: Position,
     pub(super) date: u64,
     pub(super) digest: u64,
-    /// The key of the page that a revisit refers to; of no meaning otherwise.
+    /// The key of the page that a revisit refers to, and when that was captured if it says
+    /// so; of no meaning otherwise.
     pub(super) refers_to: u64,
+    pub(super) refers_to_date: u64,
     pub(super) is_revisit: bool,
     pub(super) leads_to_itself: bool,
 }
@@ -81,6 +87,7 @@ impl Index {
     pub(super) fn build(source: &ArchiveSource) -> io::Result<Self> {
         let mut index = Self {
             stamp: Stamp::of(source.file())?,
+            canonical_form: CANONICAL_FORM,
             ..Self::default()
         };
         let mut numbers = HashMap::new();
@@ -114,6 +121,7 @@ impl Index {
             date: capture.date,
             digest: capture.digest,
             refers_to: capture.refers_to,
+            refers_to_date: capture.refers_to_date,
             is_revisit: capture.kind == CaptureKind::Revisit,
             leads_to_itself: capture.leads_to_itself,
         });
@@ -122,6 +130,9 @@ impl Index {
     /// A file of rubbish has a problem at every byte; the first thousand tell enough.
     fn note(&mut self, problem: Option<Problem>) {
         let Some(problem) = problem else { return };
+        if problem.kind.is_damage() && self.first_damage.is_none() {
+            self.first_damage = Some(problem.clone());
+        }
         match self.problems.len() {
             0..MAX_PROBLEMS => self.problems.push(problem),
             _ => self.more_problems += 1,
@@ -129,10 +140,12 @@ impl Index {
     }
 
     fn remark_one_member(&mut self, compression: Compression) {
-        let Some(last) = self.entries.last() else {
-            return;
-        };
-        if compression != Compression::None && self.entries.len() > 1 && last.position.member == 0 {
+        let shared = self
+            .entries
+            .array_windows()
+            .filter(|[one, next]| one.position.member == next.position.member)
+            .count();
+        if compression != Compression::None && shared * 2 > self.entries.len() {
             self.problems.push(Problem {
                 offset: 0,
                 kind: ProblemKind::OneMember,
@@ -149,7 +162,9 @@ impl Index {
             return None;
         }
         let index: Self = postcard::from_bytes(body).ok()?;
-        (index.stamp == Stamp::of(source.file()).ok()?).then_some(index)
+        let is_current = index.canonical_form == CANONICAL_FORM
+            && index.stamp == Stamp::of(source.file()).ok()?;
+        is_current.then_some(index)
     }
 
     /// Keeps the index beside the archive; it appears whole or not at all.
@@ -160,7 +175,10 @@ impl Index {
             _ => Path::new("."),
         };
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        // Readable for all whom the umask allows: the next start may be another user's.
+        let mut file = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o644))
+            .tempfile_in(directory)?;
         file.write_all(MAGIC)?;
         file.write_all(&xxh3_64(&body).to_le_bytes())?;
         file.write_all(&body)?;

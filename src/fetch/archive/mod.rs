@@ -10,7 +10,7 @@
 //! would lead to itself. A revisit is answered with the record it refers to. A host that no
 //! record mentions is unreachable; a page that a known host lacks is a 404.
 //!
-//! Invariant: an archive is never in memory. Resident are 64 bytes for each capture, the
+//! Invariant: an archive is never in memory. Resident are 72 bytes for each capture, the
 //! names of the sites, and what is being read.
 
 mod capture;
@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use http::StatusCode;
 use rustc_hash::FxHashMap;
 
 use crate::config::{DamagePolicy, FetchSettings};
@@ -34,7 +35,7 @@ use crate::web::{FetchedPage, PageUrl, SiteId};
 
 use super::{FetchError, Fetcher};
 pub use capture::{Capture, CaptureKind};
-use capture::{not_found, read_resource, read_response};
+use capture::{not_found, read_http_head, read_resource, read_response};
 use file::ArchiveFile;
 use index::{Entry, MAX_PROBLEMS};
 pub use problem::{ArchiveError, Problem, ProblemKind};
@@ -60,11 +61,12 @@ struct Inner {
     other_schemes: BTreeMap<String, u64>,
     problems: Vec<(PathBuf, Problem)>,
     more_problems: u64,
+    first_damage: Option<(PathBuf, Problem)>,
     body_limit: usize,
 }
 
 /// What the documentation above promises.
-const _: () = assert!(size_of::<(Entry, u32)>() == 64);
+const _: () = assert!(size_of::<(Entry, u32)>() == 72);
 
 // === impl Archive ===
 
@@ -83,6 +85,7 @@ impl Archive {
             other_schemes: BTreeMap::new(),
             problems: Vec::new(),
             more_problems: 0,
+            first_damage: None,
             body_limit: settings.body_bytes,
         };
         let mut sites = Vec::new();
@@ -116,6 +119,13 @@ impl Archive {
     pub fn other_schemes(&self) -> impl Iterator<Item = (&str, u64)> {
         let schemes = self.inner.other_schemes.iter();
         schemes.map(|(scheme, records)| (scheme.as_str(), *records))
+    }
+
+    /// The first damage of the first damaged file; it may be beyond the problems listed.
+    #[must_use]
+    pub fn first_damage(&self) -> Option<(&Path, &Problem)> {
+        let (path, problem) = self.inner.first_damage.as_ref()?;
+        Some((path, problem))
     }
 
     /// How many problems there are beyond those listed.
@@ -197,20 +207,17 @@ impl Inner {
     fn add(&mut self, path: &Path, settings: &FetchSettings) -> Result<Vec<SiteId>, ArchiveError> {
         let file = ArchiveFile::open(path)?;
         let index = file.index(settings.archive.keep_index)?;
-        let damage = index
-            .problems
-            .iter()
-            .find(|problem| problem.kind.is_damage());
         if index.records == 0 {
             return Err(file.not_an_archive());
         }
-        if let Some(problem) = damage
-            && settings.archive.damaged == DamagePolicy::Refuse
-        {
-            return Err(ArchiveError::Damaged {
-                path: path.to_owned(),
-                problem: problem.clone(),
-            });
+        if let Some(problem) = index.first_damage {
+            if settings.archive.damaged == DamagePolicy::Refuse {
+                return Err(ArchiveError::Damaged {
+                    path: path.to_owned(),
+                    problem,
+                });
+            }
+            self.first_damage.get_or_insert((path.to_owned(), problem));
         }
         let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
         self.captures
@@ -256,10 +263,7 @@ impl Inner {
         url: &PageUrl,
     ) -> Result<Option<FetchedPage>, ArchiveError> {
         if entry.is_revisit {
-            return match self.original_of(entry) {
-                Some(original) => self.read_capture(original, url),
-                None => Ok(None),
-            };
+            return self.read_revisit((entry, *file), url);
         }
         let file = &self.files[*file as usize];
         let (record, mut stream) = file.record_at(entry)?;
@@ -274,7 +278,7 @@ impl Inner {
         }
         let mut block = record.block(&mut stream);
         match record.record_type() {
-            RecordType::Response => read_response(&mut block, url, self.body_limit)
+            RecordType::Response => read_response(&record, &mut block, url, self.body_limit)
                 .map_err(|error| file.damaged(entry, record::compression(&error))),
             RecordType::Resource => {
                 let page = read_resource(&record, &mut block, url, self.body_limit);
@@ -284,18 +288,48 @@ impl Inner {
         }
     }
 
-    /// The capture that a revisit refers to: of the page it names, and of the time nearest
-    /// to its own; else any with the same payload digest.
+    /// The content of the original under the status and headers of the revisit, which may
+    /// be another redirect with the same empty body. A revisit that only says «not modified»
+    /// has no others than those of the original.
+    fn read_revisit(
+        &self,
+        (entry, file): (&Entry, u32),
+        url: &PageUrl,
+    ) -> Result<Option<FetchedPage>, ArchiveError> {
+        let Some(original) = self.original_of(entry) else {
+            return Ok(None);
+        };
+        let page = self.read_capture(original, url)?;
+        let file = &self.files[file as usize];
+        let (record, mut stream) = file.record_at(entry)?;
+        let head = read_http_head(&mut record.block(&mut stream))
+            .map_err(|error| file.damaged(entry, record::compression(&error)))?;
+        Ok(match (page, head) {
+            (Some(page), Some((status, head))) if status != StatusCode::NOT_MODIFIED => {
+                Some(FetchedPage {
+                    status,
+                    headers: head.fields,
+                    ..page
+                })
+            }
+            (page, _) => page,
+        })
+    }
+
+    /// The capture that a revisit refers to: of the page and time it names; else the latest
+    /// of that page before it, or the first after; else any with the same payload digest.
     fn original_of(&self, revisit: &Entry) -> Option<&(Entry, u32)> {
         let is_same_payload = |other: &Entry| {
             revisit.digest == 0 || other.digest == 0 || other.digest == revisit.digest
         };
-        let of_page = self
+        // The newest comes first.
+        let mut of_page = self
             .captures_of(revisit.refers_to)
             .iter()
-            .filter(|(other, _)| other.is_content() && is_same_payload(other))
-            .min_by_key(|(other, _)| other.date.abs_diff(revisit.date));
-        of_page.or_else(|| {
+            .filter(|(other, _)| other.is_content() && is_same_payload(other));
+        let named = of_page.clone().find(|(other, _)| other.date == revisit.refers_to_date);
+        let before = of_page.clone().find(|(other, _)| other.date <= revisit.date);
+        named.or(before).or_else(|| of_page.next_back()).or_else(|| {
             let at = self.by_digest.get(&revisit.digest)?;
             self.captures.get(*at)
         })

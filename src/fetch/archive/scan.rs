@@ -5,15 +5,14 @@
 
 use std::io;
 
-use crate::fetch::head::{Head, HeadError};
 use crate::web::{PageUrl, UrlError};
 
-use super::capture::{Capture, CaptureKind, http_status};
+use super::capture::{Capture, CaptureKind, read_http_head};
 use super::problem::{Problem, ProblemKind};
 use super::record::{Block, Record, RecordType, compression};
 use super::stream::{ArchiveSource, ArchiveStream, Position};
 
-/// Longer HTTP headers are cut off; the page behind them is no page for us.
+/// No honest server sends longer HTTP headers. What is beyond counts as the body.
 pub(super) const MAX_HTTP_HEAD_BYTES: u64 = 256 * 1024;
 
 /// A pass over one file.
@@ -141,15 +140,16 @@ fn read_capture(
         Err(error) => return Err(ProblemKind::Address(error.to_string())),
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
-    let http = match Head::read(block, if has_http { MAX_HTTP_HEAD_BYTES } else { 0 }) {
-        Ok(head) => head,
-        Err(HeadError::Unfinished(head) | HeadError::TooLong(_, head)) => *head,
-        Err(HeadError::Read(_)) => Head::default(),
+    // A block that cannot be read is told when it is passed over.
+    let http = match has_http {
+        true => read_http_head(block).unwrap_or_default(),
+        false => None,
     };
-    let status = http_status(&http.first_line);
-    if kind == CaptureKind::Response && status.is_none() {
+    if kind == CaptureKind::Response && http.is_none() {
         return Err(ProblemKind::NoHttp);
     }
-    scanned.capture = Some(Capture::new(record, kind, url, status, &http));
+    let (status, head) = http.unzip();
+    let head = head.unwrap_or_default();
+    scanned.capture = Some(Capture::new(record, kind, url, status, &head));
     Ok(())
 }

@@ -227,7 +227,10 @@ impl ArchiveStream {
     }
 
     fn begin_frame(&mut self, mut reader: FileReader) -> io::Result<bool> {
-        while skip_skippable_frame(&mut reader)? {}
+        reader = with_full_buffer(reader);
+        while skip_skippable_frame(&mut reader)? {
+            reader = with_full_buffer(reader);
+        }
         if reader.fill_buf()?.is_empty() {
             return Ok(false);
         }
@@ -324,6 +327,15 @@ fn file_at(file: &Arc<File>, offset: u64) -> FileReader {
         offset,
     };
     BufReader::with_capacity(BUFFER_BYTES, file)
+}
+
+/// A reader at the same place whose next buffer holds more than the header of a frame,
+/// unless the file ends.
+fn with_full_buffer(reader: FileReader) -> FileReader {
+    match reader.buffer().len() {
+        0 | 32.. => reader,
+        _ => file_at(&reader.get_ref().file, offset_of(&reader)),
+    }
 }
 
 /// The offset of the next byte that the reader will give.

@@ -2,10 +2,11 @@
 //!
 //! Where counters stand in for the tree:
 //!
-//! - Raw text (`script`, `style`, `title`, `textarea` and so on) is switched on by the tag,
-//!   except inside drawings, where the same names are ordinary elements.
+//! - Raw text (`script`, `style`, `title`, `textarea` and so on) is switched on by the tag.
+//!   Inside drawings a `title` is an ordinary element, and elements can close themselves.
 //! - We run no scripts, so `<noscript>` is read as a browser without scripts reads it: as
-//!   markup. Frames are read, so `<noframes>` is not.
+//!   markup. But frames and refreshes in it are there to count visitors, not to be seen.
+//!   Frames elsewhere are read, so `<noframes>` is not.
 //! - A `<template>` shows nothing until its end tag.
 //! - An anchor ends with its end tag, with the next anchor, or with the table cell it was
 //!   opened in. Two anchors in a row are two words, even if only a style sheet parts them:
@@ -19,7 +20,7 @@ use html5gum::State;
 use crate::web::{Language, LinkKind, PagePart};
 
 use super::super::{PRODUCT_TOKEN, add_robots_rules};
-use super::tags::{Attribute, Tag};
+use super::tags::{Attribute, Tag, breaks_out_of_drawing};
 use super::tokens::{CurrentTag, TagReader};
 use super::{Document, Markup, refresh_target};
 
@@ -37,6 +38,7 @@ pub(super) struct PageReader {
     heading: Option<u32>,
     cells: u32,
     templates: u32,
+    noscripts: u32,
     /// Drawings and formulas, and HTML inside of them.
     foreign: u32,
     foreign_objects: u32,
@@ -71,6 +73,7 @@ impl PageReader {
             heading: None,
             cells: 0,
             templates: 0,
+            noscripts: 0,
             foreign: 0,
             foreign_objects: 0,
         }
@@ -116,9 +119,6 @@ impl PageReader {
     }
 
     fn start_tag(&mut self, tag: &CurrentTag) -> Option<State> {
-        if self.is_foreign() && breaks_out_of_foreign(tag.tag) {
-            self.foreign = 0;
-        }
         if tag.tag == Tag::Template && !self.is_foreign() {
             self.templates += 1;
         }
@@ -160,10 +160,12 @@ impl PageReader {
         match tag.tag {
             Tag::A => self.open_anchor(tag),
             Tag::Area => self.read_area(tag),
-            Tag::Frame | Tag::Iframe => {
+            Tag::Frame | Tag::Iframe if self.noscripts == 0 => {
                 self.push_link(tag, Attribute::Src, LinkKind::Frame);
             }
             Tag::Image => self.push_alt(tag),
+            Tag::OldImage if !self.is_foreign() => self.push_alt(tag),
+            Tag::Noscript => self.noscripts += 1,
             Tag::Base => {
                 let href = tag.attributes.get(Attribute::Href);
                 if let (None, Some(href)) = (&self.document.base, href) {
@@ -213,6 +215,7 @@ impl PageReader {
             Tag::LineBreak => self.document.text.part_lines(),
             Tag::Block | Tag::Textarea | Tag::Xmp => self.close_block(tag),
             Tag::Foreign => self.foreign = self.foreign.saturating_sub(1),
+            Tag::Noscript => self.noscripts = self.noscripts.saturating_sub(1),
             Tag::ForeignObject => self.foreign_objects = self.foreign_objects.saturating_sub(1),
             _ => {}
         }
@@ -305,7 +308,7 @@ impl PageReader {
                 .push_aside(PagePart::Meta, content.as_bytes());
         } else if is_named("robots") || is_named(PRODUCT_TOKEN) {
             add_robots_rules(&mut self.document.robots, content);
-        } else if is_header("refresh") {
+        } else if is_header("refresh") && self.noscripts == 0 {
             if let Some(target) = refresh_target(content) {
                 self.document.add_link(target, LinkKind::Refresh, false);
             }
@@ -330,8 +333,18 @@ impl TagReader for PageReader {
     }
 
     fn tag(&mut self, tag: &CurrentTag) -> Option<State> {
+        if self.is_foreign() {
+            // The title of a drawing may have elements in it; they are part of the title.
+            if self.sink == Sink::Alt && tag.tag != Tag::Title {
+                return None;
+            }
+            let is_paragraph_end = tag.is_end && tag.name == b"p";
+            if is_paragraph_end || (!tag.is_end && breaks_out_of_drawing(&tag.name)) {
+                self.foreign = 0;
+            }
+        }
         // Inline tags change nothing, not even the word they stand in.
-        if tag.tag == Tag::Other && self.sink == Sink::Page {
+        if tag.tag == Tag::Other {
             return None;
         }
         self.flush();
@@ -350,12 +363,4 @@ impl TagReader for PageReader {
     fn has_cdata(&self) -> bool {
         self.markup == Markup::Xml || self.is_foreign()
     }
-}
-
-/// Tags that end a drawing left open (WHATWG HTML, section 13.2.6.5), as far as we know them.
-fn breaks_out_of_foreign(tag: Tag) -> bool {
-    matches!(
-        tag,
-        Tag::Block | Tag::Heading | Tag::LineBreak | Tag::Image | Tag::Meta
-    )
 }

@@ -18,6 +18,9 @@ pub(super) enum Tag {
     Iframe,
     /// An image or a button with an alternative text.
     Image,
+    /// `<image>`: an element of drawings, and elsewhere an old spelling of `<img>`.
+    OldImage,
+    Noscript,
     Link,
     Meta,
     /// HTML inside of a drawing.
@@ -50,7 +53,9 @@ impl Tag {
             b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => Self::Heading,
             b"html" => Self::Html,
             b"iframe" => Self::Iframe,
-            b"img" | b"input" | b"image" => Self::Image,
+            b"img" | b"input" => Self::Image,
+            b"image" => Self::OldImage,
+            b"noscript" => Self::Noscript,
             b"link" => Self::Link,
             b"meta" => Self::Meta,
             b"foreignobject" => Self::ForeignObject,
@@ -84,10 +89,22 @@ impl Tag {
                 | Self::Html
                 | Self::Iframe
                 | Self::Image
+                | Self::OldImage
                 | Self::Link
                 | Self::Meta
         )
     }
+}
+
+/// Whether a start tag ends a drawing left open (WHATWG HTML, section 13.2.6.5).
+pub(super) fn breaks_out_of_drawing(name: &[u8]) -> bool {
+    const NAMES: &str = " b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 \
+        h6 head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup \
+        table tt u ul var ";
+    let Ok(name) = std::str::from_utf8(name) else {
+        return false;
+    };
+    NAMES.split_ascii_whitespace().any(|known| known == name)
 }
 
 /// The attributes that matter, by their place in [`Attributes`].
