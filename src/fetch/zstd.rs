@@ -34,7 +34,9 @@ impl<R: BufRead> Frame<R> {
         match window_size(&start[..start.len().min(MAX_HEADER_BYTES)]) {
             None => return Err(broken("no zstd frame begins here")),
             Some(window) if window > max_window => {
-                return Err(broken("the zstd window is larger than any honest writer needs"));
+                return Err(broken(
+                    "the zstd window is larger than any honest writer needs",
+                ));
             }
             Some(_) => {}
         }
@@ -87,8 +89,12 @@ fn window_size(header: &[u8]) -> Option<u64> {
     let size = rest.get(dictionary_bytes..)?;
     match descriptor >> 6 {
         0 => size.first().map(|size| u64::from(*size)),
-        1 => size.first_chunk().map(|size| u64::from(u16::from_le_bytes(*size)) + 256),
-        2 => size.first_chunk().map(|size| u64::from(u32::from_le_bytes(*size))),
+        1 => size
+            .first_chunk()
+            .map(|size| u64::from(u16::from_le_bytes(*size)) + 256),
+        2 => size
+            .first_chunk()
+            .map(|size| u64::from(u32::from_le_bytes(*size))),
         _ => size.first_chunk().map(|size| u64::from_le_bytes(*size)),
     }
 }

@@ -130,7 +130,9 @@ fn guess(body: &[u8], tld: Option<&str>) -> &'static Encoding {
     let sample = &rest[..rest.len().min(GUESSED_BYTES)];
     detector.feed(sample, sample.len() == rest.len());
     let is_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let tld = tld.filter(|tld| tld.bytes().all(is_label)).map(str::as_bytes);
+    let tld = tld
+        .filter(|tld| tld.bytes().all(is_label))
+        .map(str::as_bytes);
     detector.guess(tld, Utf8Detection::Deny)
 }
 
@@ -171,7 +173,11 @@ mod tests {
         let style = format!("<style>{}</style>", "p { color: red } ".repeat(2_000));
         let words = b"Gr\xf6\xdfe und Sch\xf6nheit f\xfcr alle V\xf6gel";
         let guessed = [style.as_bytes(), words].concat();
-        assert!(text(&guessed, "text/html").0.ends_with("Größe und Schönheit für alle Vögel"));
+        assert!(
+            text(&guessed, "text/html")
+                .0
+                .ends_with("Größe und Schönheit für alle Vögel")
+        );
         let late = [style.as_bytes(), b"<meta charset=windows-1251>\xe4"].concat();
         assert_eq!(text(&late, "text/html").1, "windows-1251");
     }

@@ -60,11 +60,19 @@ fn essence(content_type: Option<&str>) -> &str {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+*".contains(&byte);
     let is_type = |essence: &&str| {
         essence.split_once('/').is_some_and(|(kind, subtype)| {
-            !kind.is_empty() && !subtype.is_empty() && (kind.bytes().chain(subtype.bytes())).all(is_token)
+            !kind.is_empty()
+                && !subtype.is_empty()
+                && (kind.bytes().chain(subtype.bytes())).all(is_token)
         })
     };
     let values = content_type.unwrap_or_default().rsplit(',');
-    let mut essences = values.map(|value| value.trim().split([';', ' ', '\t']).next().unwrap_or_default());
+    let mut essences = values.map(|value| {
+        value
+            .trim()
+            .split([';', ' ', '\t'])
+            .next()
+            .unwrap_or_default()
+    });
     essences.find(is_type).unwrap_or_default()
 }
 

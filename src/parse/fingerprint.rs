@@ -70,6 +70,14 @@ fn word_hashes(text: &[u8]) -> impl Iterator<Item = u64> {
         }
         let mut hash = 0_u64;
         let start = at;
+        // Scripts without spaces: each character is a word.
+        if let Some([one, two, three]) = text.get(at..).and_then(<[u8]>::first_chunk)
+            && is_unspaced(*one, *two)
+        {
+            at += 3;
+            let character = u64::from_be_bytes([0, 0, 0, 0, 0, *one, *two, *three]);
+            return Some(character.wrapping_mul(ODD));
+        }
         loop {
             let eight = eight_bytes(text, at);
             let length = bytes_before_space(eight);
@@ -86,6 +94,12 @@ fn word_hashes(text: &[u8]) -> impl Iterator<Item = u64> {
         }
         (at > start).then_some(hash ^ hash >> 32)
     })
+}
+
+/// Whether a character of Thai, Lao, Chinese or Japanese begins with these bytes of UTF-8:
+/// U+0E00 to U+0EFF and U+3000 to U+9FFF, three bytes each.
+fn is_unspaced(first: u8, second: u8) -> bool {
+    matches!((first, second), (0xe3..=0xe9, _) | (0xe0, 0xb8..=0xbb))
 }
 
 /// Eight bytes from a place on; after the end come zeros, which are white space here.
@@ -234,6 +248,9 @@ mod tests {
         };
         assert!(distance(&text, &near) <= Fingerprint::NEAR);
         assert!(distance(&text, &words(2_000, 10_000)) > 15);
+        let japanese = "毎週土曜日に子供たちのためのセーリング教室があります。".repeat(40);
+        let changed = japanese.replacen("土曜", "日曜", 1);
+        assert!(distance(&japanese, &changed) <= Fingerprint::NEAR);
         let shuffled: Vec<String> = (0..2_000).map(|n| format!("w{}", n * 7 % 2_000)).collect();
         let ordered: Vec<String> = (0..2_000).map(|n| format!("w{n}")).collect();
         assert!(distance(&ordered.join(" "), &shuffled.join(" ")) > 15);

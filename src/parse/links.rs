@@ -4,20 +4,24 @@
 //! the place in the order, the first anchor with words gives the text, and one that vouches
 //! outweighs those that do not.
 //!
-//! Invariant: at most as many links as the limit, none longer than the limit; so a base of
-//! a megabyte costs no more than one of twenty bytes.
+//! Invariant: at most as many links as the limit, none longer than the limit, and a base
+//! longer than that is no base: a megabyte of it, times ten thousand links, would be ten
+//! gigabytes.
 
+use encoding_rs::{Encoding, UTF_8};
 use rustc_hash::FxHashMap;
 use url::Url;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::web::{FetchedPage, IntrinsicLink, PageUrl, SiteId, TransversalLink};
+use crate::web::{FetchedPage, IntrinsicLink, PageKey, PageUrl, SiteId, TransversalLink};
 
 use super::ParseLimits;
 use super::html::{Document, RawLink};
 
 /// More of an anchor's text says nothing more about its target.
 const MAX_ANCHOR_BYTES: usize = 256;
+
+/// So many references are looked at for each link that may be kept.
+const REFERENCES_PER_LINK: usize = 4;
 
 /// The links of a page, resolved.
 #[derive(Debug, Default)]
@@ -43,9 +47,9 @@ struct Resolver<'a> {
     limits: &'a ParseLimits,
     /// Menus repeat the same reference all over a page; resolving it once is enough.
     by_reference: FxHashMap<&'a str, Target>,
-    /// By a hash of the address: what is found is compared, so a collision costs nothing
-    /// but a link that is listed twice.
-    by_page: FxHashMap<u64, Target>,
+    /// What is found is compared, so a collision costs nothing but a link listed twice.
+    by_page: FxHashMap<PageKey, Target>,
+    encoding: &'static Encoding,
     links: Links,
 }
 
@@ -53,6 +57,7 @@ struct Resolver<'a> {
 pub(super) fn resolve(
     page: &FetchedPage,
     document: &Document,
+    encoding: &'static Encoding,
     page_nofollow: bool,
     limits: &ParseLimits,
 ) -> Links {
@@ -64,10 +69,13 @@ pub(super) fn resolve(
         limits,
         by_reference: FxHashMap::default(),
         by_page: FxHashMap::default(),
+        encoding: encoding.output_encoding(),
         links: Links::default(),
         base,
     };
-    for raw in &document.links {
+    // References that lead nowhere cost time too.
+    let followed = limits.max_links.saturating_mul(REFERENCES_PER_LINK);
+    for raw in document.links.iter().take(followed) {
         if resolver.is_full() {
             break;
         }
@@ -104,7 +112,13 @@ impl Resolver<'_> {
         if reference.len() > self.limits.max_url_bytes {
             return None;
         }
-        let page = PageUrl::join(&self.base, reference).ok()?;
+        let page = match self.encoding == UTF_8 {
+            true => PageUrl::join(&self.base, reference),
+            false => {
+                PageUrl::join_encoded(&self.base, reference, &|text| self.encoding.encode(text).0)
+            }
+        };
+        let page = page.ok()?;
         (page.as_str().len() <= self.limits.max_url_bytes).then_some(page)
     }
 
@@ -113,9 +127,13 @@ impl Resolver<'_> {
         let Some(page) = self.join(self.document.reference(raw)) else {
             return Target::Nowhere;
         };
-        let hash = xxh3_64(page.as_str().as_bytes());
-        let known = self.by_page.get(&hash).copied();
-        if let Some(target) = known.filter(|target| self.page_of(*target) == Some(&page)) {
+        let key = page.key();
+        let known = self.by_page.get(&key).copied();
+        let is_same = |target: &Target| {
+            let known = self.page_of(*target);
+            known.is_some_and(|known| known.is_same_page(&page))
+        };
+        if let Some(target) = known.filter(is_same) {
             self.meet_again(target, raw, page_nofollow);
             return target;
         }
@@ -146,7 +164,7 @@ impl Resolver<'_> {
                 Target::Transversal(self.links.transversal.len() - 1)
             }
         };
-        self.by_page.insert(hash, target);
+        self.by_page.insert(key, target);
         target
     }
 

@@ -58,14 +58,14 @@ pub fn parse(page: &FetchedPage, limits: &ParseLimits) -> ParsedPage {
         ContentKind::PlainText => Document::from_plain_text(&text),
         ContentKind::Other => Document::default(),
     };
-    finish(page, limits, content, charset.name(), document)
+    finish(page, limits, content, charset, document)
 }
 
 fn finish(
     page: &FetchedPage,
     limits: &ParseLimits,
     content: ContentKind,
-    charset: &'static str,
+    charset: &'static encoding_rs::Encoding,
     mut document: Document,
 ) -> ParsedPage {
     let header_robots = header_robots(page);
@@ -77,7 +77,7 @@ fn finish(
     if let Some(target) = refresh.as_deref().and_then(html::refresh_target) {
         document.add_refresh(target);
     }
-    let found = links::resolve(page, &document, robots.nofollow, limits);
+    let found = links::resolve(page, &document, charset, robots.nofollow, limits);
     let declared = document.language.or_else(|| {
         let header = page.header(&http::header::CONTENT_LANGUAGE)?;
         Language::from_tag(&header)
@@ -85,7 +85,7 @@ fn finish(
     let text = document.text.finish();
     let mut parsed = ParsedPage {
         content,
-        charset,
+        charset: charset.name(),
         language: language::of(&text, declared),
         fingerprint: fingerprint::of(&text),
         text,
@@ -103,8 +103,12 @@ fn finish(
 /// the rules for one robot, unless it is a rule that takes a value; rules for other robots
 /// are none of our business.
 fn header_robots(page: &FetchedPage) -> RobotsDirectives {
-    const RULES_WITH_VALUES: [&str; 4] =
-        ["max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"];
+    const RULES_WITH_VALUES: [&str; 4] = [
+        "max-snippet",
+        "max-image-preview",
+        "max-video-preview",
+        "unavailable_after",
+    ];
     let name = HeaderName::from_static("x-robots-tag");
     let mut robots = RobotsDirectives::default();
     for value in page.headers.get_all(name) {

@@ -71,10 +71,12 @@ const PARKING_DOMAINS: [&str; 12] = [
     "buydomains.com",
 ];
 
+/// What is an error message only if nothing else is said.
+const WHOLE_NOT_FOUND: [&str; 4] = ["404", "not found", "nothing found", "nicht gefunden"];
+
 /// What error pages say in their title or headline.
-const NOT_FOUND_PHRASES: [&str; 26] = [
+const NOT_FOUND_PHRASES: [&str; 23] = [
     "page not found",
-    "not found",
     "error 404",
     "404 error",
     "404 not found",
@@ -86,9 +88,7 @@ const NOT_FOUND_PHRASES: [&str; 26] = [
     "page doesn’t exist",
     "page does not exist",
     "page no longer exists",
-    "nothing found",
     "seite nicht gefunden",
-    "nicht gefunden",
     "seite existiert nicht",
     "page introuvable",
     "page non trouvée",
@@ -105,9 +105,12 @@ const NOT_FOUND_PHRASES: [&str; 26] = [
 pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> Signs {
     let visible = parsed.text.runs().filter(|(part, _)| part.is_visible());
     let bytes: usize = visible.map(|(_, run)| run.len()).sum();
+    if !page.status.is_success() {
+        return Signs::default();
+    }
     Signs {
         parked: bytes <= SHORT_PAGE_BYTES && is_parked(parsed),
-        soft_404: page.status.is_success() && bytes <= MENU_PAGE_BYTES && is_not_found(parsed),
+        soft_404: bytes <= MENU_PAGE_BYTES && is_not_found(parsed),
         empty_shell: is_empty_shell(parsed, bytes, has_scripts),
     }
 }
@@ -128,7 +131,7 @@ fn is_not_found(parsed: &ParsedPage) -> bool {
     let says_so = |text: &str| {
         let text = text.trim().to_lowercase();
         text.len() <= HEADLINE_BYTES
-            && (text == "404"
+            && (WHOLE_NOT_FOUND.contains(&text.trim_end_matches(['.', '!']))
                 || text.starts_with("404 ")
                 || contains_any(&text, &NOT_FOUND_PHRASES))
     };

@@ -46,7 +46,9 @@ impl Language {
         let mut codes = TWO_LETTER_CODES.split_ascii_whitespace();
         while let (Some(three), Some(two)) = (codes.next(), codes.next()) {
             if three == self.code() {
-                let [first, second] = two.as_bytes() else { continue };
+                let [first, second] = two.as_bytes() else {
+                    continue;
+                };
                 let letters = [*first, *second, 0];
                 return Self { letters };
             }

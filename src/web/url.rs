@@ -96,6 +96,22 @@ impl PageUrl {
         Self::new(base.join(reference)?)
     }
 
+    /// The same on a page that is not UTF-8: browsers write the letters of a query in the
+    /// charset of the page they stand on (WHATWG URL, section 4.4).
+    pub fn join_encoded(
+        base: &Url,
+        reference: &str,
+        encode: &dyn Fn(&str) -> Cow<'_, [u8]>,
+    ) -> Result<Self, UrlError> {
+        if reference.len() > MAX_URL_BYTES {
+            return Err(UrlError::TooLong(reference.len()));
+        }
+        let options = Url::options()
+            .base_url(Some(base))
+            .encoding_override(Some(encode));
+        Self::new(options.parse(reference)?)
+    }
+
     /// The homepage of a site.
     ///
     /// # Panics
@@ -407,7 +423,10 @@ mod tests {
             "http://[::1]/a;jsessionid=1?pk_campaign=2&pk_id=3",
         ];
         let found = keys.map(|text| format!("{:016x}", page(text).key().get()));
-        assert_eq!((CANONICAL_FORM, found.join(" ").as_str()), (1, "a68e52975d390e1c 4195137289cade00 a17dd16427468105"));
+        assert_eq!(
+            (CANONICAL_FORM, found.join(" ").as_str()),
+            (1, "a68e52975d390e1c 4195137289cade00 a17dd16427468105")
+        );
     }
 
     #[test]

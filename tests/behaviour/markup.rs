@@ -59,6 +59,9 @@ fn text_is_what_a_browser_shows() {
         ("<select><option>a<option>b</select>", "a\nb"),
         ("<svg><title>t</title><style/>s</svg>x", "sx"),
         ("<svg><p>out of the drawing</svg>", "out of the drawing"),
+        ("<svg><image href=a.png/><style/></svg><p>shown", "shown"),
+        ("<svg><span>out</span><style>gone</style>", "out"),
+        ("<svg><title>a <tspan>drawing</tspan></title></svg>x", "x"),
         ("<math><mi>x</mi></math>", "x"),
         (
             "<a href=x>Home</a><a href=y>About</a>, pre<a href=z>fix</a>",
@@ -119,6 +122,14 @@ fn links_are_found_wherever_they_are_made() {
         ),
         ("<a href='http://'><a href='http://a..b/'>", &[]),
         (
+            "<noscript><iframe src=count></iframe><a href=x></noscript>",
+            &["http://example.org/dir/x"],
+        ),
+        (
+            "<noscript><meta http-equiv=refresh content='0;x'></noscript>",
+            &[],
+        ),
+        (
             "<link rel=stylesheet href=x><img src=x><script src=x></script>",
             &[],
         ),
@@ -130,6 +141,24 @@ fn links_are_found_wherever_they_are_made() {
     ] {
         assert_eq!(links(&html(body)), targets, "{body}");
     }
+}
+
+#[test]
+fn queries_are_written_in_the_charset_of_the_page() {
+    let latin = html(b"<meta charset=iso-8859-1><a href='/\xe4?q=\xe4'>");
+    assert_eq!(links(&latin), ["http://example.org/%C3%A4?q=%E4"]);
+    let utf8 = html("<meta charset=utf-8><a href='/ä?q=ä'>");
+    assert_eq!(links(&utf8), ["http://example.org/%C3%A4?q=%C3%A4"]);
+}
+
+#[test]
+fn a_page_is_linked_once_whatever_the_spelling() {
+    let page = html(
+        "<a href=http://other.example/ rel=nofollow></a><a href=https://www.other.example/>Other</a>",
+    );
+    assert_eq!(links(&page), ["http://other.example/"]);
+    assert_eq!(page.transversal_links[0].anchor, "Other");
+    assert!(!page.transversal_links[0].nofollow);
 }
 
 #[test]
@@ -215,6 +244,9 @@ fn robots_headers_count_if_they_are_meant_for_us() {
     assert!(robots("noindex, nofollow").nofollow);
     assert!(robots("sitescout: nofollow").nofollow);
     assert!(!robots("otherbot: nofollow").nofollow);
+    assert!(robots("max-snippet:20, nofollow, noindex").nofollow);
+    assert!(robots("otherbot: noindex, sitescout: nofollow").nofollow);
+    assert!(!robots("otherbot: noindex, nofollow").nofollow);
     assert!(robots("unavailable_after: 25 Jun 2010 15:00:00 PST, none").nofollow);
     let both = page(
         &[
@@ -272,9 +304,12 @@ fn signs_are_seen_and_not_imagined() {
     assert!(
         signs("<meta http-equiv=refresh content='0;url=http://elsewhere.example/'>").is_empty()
     );
+    let article =
+        "<title>Command not found: how to fix it</title><p>Look at the path. <a href=/>x</a>";
+    assert!(signs(article).is_empty());
     let mut missing = page(&[("content-type", "text/html")], "<h1>Not found</h1>");
     missing.status = http::StatusCode::NOT_FOUND;
-    assert!(!parse::parse(&missing, &LIMITS).signs.soft_404);
+    assert_eq!(parse::parse(&missing, &LIMITS).signs.names().count(), 0);
 }
 
 #[test]

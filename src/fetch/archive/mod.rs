@@ -327,12 +327,19 @@ impl Inner {
             .captures_of(revisit.refers_to)
             .iter()
             .filter(|(other, _)| other.is_content() && is_same_payload(other));
-        let named = of_page.clone().find(|(other, _)| other.date == revisit.refers_to_date);
-        let before = of_page.clone().find(|(other, _)| other.date <= revisit.date);
-        named.or(before).or_else(|| of_page.next_back()).or_else(|| {
-            let at = self.by_digest.get(&revisit.digest)?;
-            self.captures.get(*at)
-        })
+        let named = of_page
+            .clone()
+            .find(|(other, _)| other.date == revisit.refers_to_date);
+        let before = of_page
+            .clone()
+            .find(|(other, _)| other.date <= revisit.date);
+        named
+            .or(before)
+            .or_else(|| of_page.next_back())
+            .or_else(|| {
+                let at = self.by_digest.get(&revisit.digest)?;
+                self.captures.get(*at)
+            })
     }
 
     /// Only revisits ask for digests, and most archives have none.
