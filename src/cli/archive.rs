@@ -13,7 +13,7 @@ use crate::parse::{self, ParseLimits};
 use crate::web::{FetchedPage, PagePart, PageUrl, ParsedPage, SiteId};
 
 use super::ExitCode;
-use super::terminal::{Harmless, grouped};
+use super::terminal::{Harmless, complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,14 +73,16 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
         listing.problems()?;
     }
     listing.out.flush()?;
-    let is_damaged = archive
-        .problems()
-        .iter()
-        .any(|(_, problem)| problem.kind.is_damage());
-    Ok(match is_damaged {
-        true => ExitCode::DamagedData,
-        false => ExitCode::Success,
-    })
+    let Some((path, damage)) = archive.first_damage() else {
+        return Ok(ExitCode::Success);
+    };
+    if arguments.page.is_some() {
+        complain(&format!(
+            "sitescout: {} is damaged {damage}",
+            path.display()
+        ));
+    }
+    Ok(ExitCode::DamagedData)
 }
 
 struct Listing<'a, W: Write> {
@@ -99,11 +101,7 @@ impl<W: Write> Listing<'_, W> {
         let (mut hosts, mut all_pages) = (0, 0);
         for (site, pages) in sites {
             if self.json {
-                writeln!(
-                    self.out,
-                    "{}",
-                    json!({ "host": site.as_str(), "pages": pages })
-                )?;
+                self.json_line(&json!({ "host": site.as_str(), "pages": pages }))?;
             } else {
                 writeln!(self.out, "{:>9}  {site}", grouped(pages))?;
             }
@@ -153,7 +151,7 @@ impl<W: Write> Listing<'_, W> {
                     "date": capture.date,
                     "bytes": capture.bytes,
                 });
-                writeln!(self.out, "{line}")?;
+                self.json_line(&line)?;
             } else {
                 writeln!(
                     self.out,
@@ -171,7 +169,7 @@ impl<W: Write> Listing<'_, W> {
     fn parsed_line(&mut self, page: &FetchedPage) -> io::Result<()> {
         let parsed = parse::parse(page, &self.limits);
         if self.json {
-            return writeln!(self.out, "{}", page_json(page, &parsed));
+            return self.json_line(&page_json(page, &parsed));
         }
         write!(
             self.out,
@@ -196,7 +194,7 @@ impl<W: Write> Listing<'_, W> {
         let page = runtime.block_on(self.archive.fetch(url))?;
         let parsed = parse::parse(&page, &self.limits);
         if self.json {
-            writeln!(self.out, "{}", page_json(&page, &parsed))?;
+            self.json_line(&page_json(&page, &parsed))?;
         } else {
             self.page_as_text(&page, &parsed)?;
         }
@@ -254,6 +252,10 @@ impl<W: Write> Listing<'_, W> {
         Ok(())
     }
 
+    fn json_line(&mut self, value: &Value) -> io::Result<()> {
+        writeln!(self.out, "{}", harmless_json(value))
+    }
+
     fn problems(&mut self) -> io::Result<()> {
         for (path, problem) in self.archive.problems() {
             if self.json {
@@ -263,7 +265,7 @@ impl<W: Write> Listing<'_, W> {
                     "problem": problem.kind.to_string(),
                     "damage": problem.kind.is_damage(),
                 });
-                writeln!(self.out, "{line}")?;
+                self.json_line(&line)?;
             } else {
                 let weight = if problem.kind.is_damage() {
                     "damage"
@@ -280,9 +282,10 @@ impl<W: Write> Listing<'_, W> {
                 )?;
             }
         }
-        let more = self.archive.more_problems();
-        if more > 0 && !self.json {
-            writeln!(self.out, "and {} more problems", grouped(more))?;
+        match self.archive.more_problems() {
+            0 => {}
+            more if self.json => self.json_line(&json!({ "more_problems": more }))?,
+            more => writeln!(self.out, "and {} more problems", grouped(more))?,
         }
         Ok(())
     }

@@ -86,7 +86,17 @@ fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
 }
 
 fn read_settings(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read the settings {}", path.display()))
+    let bytes = fs::read(path);
+    let bytes = bytes.with_context(|| format!("cannot read the settings {}", path.display()))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) => {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = before.split(|byte| *byte == b'\n').count();
+            let message = format!("\n{}:{line}: the text is not UTF-8 here", path.display());
+            Err(UnusableSettings(message).into())
+        }
+    }
 }
 
 /// The problems of a settings file, each with the name of the file, as compilers do it.

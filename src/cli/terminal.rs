@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use serde_json::Value;
+
 /// Text from outside, made harmless: control characters and those that reverse the
 /// direction of writing become U+FFFD.
 pub(super) struct Harmless<'a>(pub(super) &'a str);
@@ -21,6 +23,19 @@ fn harmless(c: char) -> char {
         c if c.is_control() => char::REPLACEMENT_CHARACTER,
         c => c,
     }
+}
+
+/// JSON that is as harmless on a terminal: what JSON may but need not escape is escaped.
+pub(super) fn harmless_json(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().all(|c| harmless(c) == c) {
+        return text;
+    }
+    let escape = |c: char| match harmless(c) == c {
+        true => c.to_string(),
+        false => format!("\\u{:04x}", u32::from(c)),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// Says what went wrong. If even that cannot be written, the exit code still tells.
@@ -53,6 +68,15 @@ mod tests {
             shown,
             "a\u{fffd}]0;owned\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}31m"
         );
+    }
+
+    #[test]
+    fn json_is_harmless_and_says_the_same() {
+        let value = Value::from("a\x1b\u{7f}\u{9b}\u{202e}é");
+        let shown = harmless_json(&value);
+        assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eé\"");
+        let again: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(again, value);
     }
 
     #[test]

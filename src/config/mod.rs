@@ -1,8 +1,8 @@
 //! From text to checked settings.
 //!
-//! The only way to `Settings` is [`Settings::parse`], so that whoever holds them need not
-//! check them again. It reads the whole text and tells all problems at once, each with its
-//! place: who edits a file on a server should not have to find out one by one.
+//! [`Settings::parse`] reads the whole text, checks every value, and tells all problems at
+//! once, each with its place: who edits a file on a server should not have to find out one
+//! by one. Whoever holds `Settings` need not check them again.
 //!
 //! Invariant: `config.toml` in the repository sets every key to its default.
 

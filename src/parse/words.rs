@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
@@ -73,21 +74,34 @@ static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
     lists.collect()
 });
 
-/// Gives each term of a page, with the part of the page it stood in, in reading order.
+/// Gives each term of a page, with the part of the page it began in, in reading order.
+///
+/// A word may run through several parts: in `<a>boat</a>s` it is «boats».
 pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
     let mut terms = Terms::of_language(page.language);
-    for (part, text) in page.text.runs() {
-        terms.read(text, &mut |term| visit(part, term));
+    for (text, parts) in page.text.stretches() {
+        let mut parts = parts.iter().peekable();
+        terms.read(text, &mut |start, term| {
+            while parts.next_if(|(_, end)| *end <= start).is_some() {}
+            if let Some((part, _)) = parts.peek() {
+                visit(*part, term);
+            }
+        });
     }
+}
+
+/// Gives each term of a text that stands by itself: an anchor, a description.
+pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
+    Terms::of_language(language).read(text, &mut |_, term| visit(term));
 }
 
 /// Makes terms of the text of one language.
 struct Terms {
     stemmer: Option<Stemmer>,
     stop_list: Option<&'static StopList>,
-    /// Characters in a row of a script without spaces, and where in the text they end.
+    /// Characters in a row of a script without spaces, and where in the text they stand.
     unspaced: Vec<char>,
-    unspaced_end: usize,
+    unspaced_at: Range<usize>,
 }
 
 impl Terms {
@@ -98,22 +112,26 @@ impl Terms {
             stemmer: algorithm.map(|(_, algorithm)| Stemmer::create(*algorithm)),
             stop_list: code.and_then(|code| STOP_LISTS.get(code)),
             unspaced: Vec::new(),
-            unspaced_end: 0,
+            unspaced_at: 0..0,
         }
     }
 
-    fn read(&mut self, text: &str, visit: &mut impl FnMut(&str)) {
+    /// Visits each term with the place where its word begins.
+    fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, &str)) {
         for (start, word) in text.unicode_word_indices() {
-            if start != self.unspaced_end {
+            if start != self.unspaced_at.end {
                 self.end_unspaced(visit);
             }
             if !word.is_ascii() && word.starts_with(is_unspaced) {
+                if self.unspaced.is_empty() {
+                    self.unspaced_at.start = start;
+                }
                 self.unspaced
                     .extend(word.nfkc().flat_map(char::to_lowercase));
-                self.unspaced_end = start + word.len();
+                self.unspaced_at.end = start + word.len();
             } else {
                 self.end_unspaced(visit);
-                self.read_word(word, visit);
+                self.read_word(word, &mut |term| visit(start, term));
             }
         }
         self.end_unspaced(visit);
@@ -133,26 +151,20 @@ impl Terms {
         }
     }
 
-    fn end_unspaced(&mut self, visit: &mut impl FnMut(&str)) {
-        self.unspaced_end = 0;
-        if self.unspaced.is_empty() {
-            return;
-        }
+    fn end_unspaced(&mut self, visit: &mut impl FnMut(usize, &str)) {
+        let start = self.unspaced_at.start;
         let mut term = String::new();
-        for pair in self
-            .unspaced
-            .chunks(1)
-            .take(usize::from(self.unspaced.len() == 1))
-        {
-            term.extend(pair);
-            visit(&term);
+        if let [alone] = self.unspaced.as_slice() {
+            term.push(*alone);
+            visit(start, &term);
         }
         for pair in self.unspaced.windows(2) {
             term.clear();
             term.extend(pair);
-            visit(&term);
+            visit(start, &term);
         }
         self.unspaced.clear();
+        self.unspaced_at = 0..0;
     }
 }
 

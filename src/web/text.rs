@@ -3,8 +3,8 @@
 //! One buffer holds everything in reading order and runs mark the parts, so that a page's
 //! text is stored once however it is looked at.
 //!
-//! Invariant: runs follow each other without gap or overlap and cover the buffer; two
-//! neighbouring runs of the same part are separated by a break inside the text.
+//! Invariant: runs follow each other without gap or overlap and cover the buffer; no two
+//! neighbouring runs are of the same part.
 
 use std::ops::Range;
 
@@ -91,6 +91,22 @@ impl PageText {
     pub fn runs(&self) -> impl Iterator<Item = (PagePart, &str)> {
         self.ranges()
             .map(|(part, range)| (part, &self.buffer[range]))
+    }
+
+    /// Stretches of text that read on without interruption: the visible text between two
+    /// pieces beside it, or one such piece. Each comes with its parts and where in the
+    /// stretch they end.
+    pub fn stretches(&self) -> impl Iterator<Item = (&str, Vec<(PagePart, usize)>)> {
+        let mut start = 0;
+        let reads_on = |one: &(PagePart, usize), next: &(PagePart, usize)| {
+            one.0.is_visible() && next.0.is_visible()
+        };
+        self.runs.chunk_by(reads_on).map(move |runs| {
+            let from = start;
+            start = runs.last().map_or(from, |run| run.1);
+            let parts = runs.iter().map(|(part, end)| (*part, end - from)).collect();
+            (&self.buffer[from..start], parts)
+        })
     }
 
     /// The pieces of one part.

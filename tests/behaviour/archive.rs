@@ -218,6 +218,127 @@ fn revisits_are_answered_with_what_they_refer_to() {
     assert!(!archive.problems()[0].1.kind.is_damage());
 }
 
+/// All redirects have the same empty body, so a revisit may refer to another one.
+#[test]
+fn a_revisit_keeps_its_own_status_and_headers() {
+    let empty = ("WARC-Payload-Digest", "sha1:EMPTY");
+    let record = |kind, url, date| {
+        [
+            ("WARC-Type", kind),
+            ("WARC-Target-URI", url),
+            ("WARC-Date", date),
+            empty,
+        ]
+    };
+    let one = b"HTTP/1.1 301 Moved\r\nLocation: /one\r\n\r\n";
+    let two = b"HTTP/1.1 302 Found\r\nLocation: /two\r\n\r\n";
+    let not_modified = b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n";
+    let warc = WarcBuilder::default()
+        .record(
+            &record("response", "http://a.example/", "2026-01-01T00:00:00Z"),
+            one,
+        )
+        .record(
+            &record("revisit", "http://b.example/", "2026-01-02T00:00:00Z"),
+            two,
+        )
+        .record(
+            &record("revisit", "http://a.example/", "2026-01-03T00:00:00Z"),
+            not_modified,
+        );
+    let archive = open(&warc.plain());
+    let target = |text| read(&archive, text).expect("a page").redirect_target();
+    assert_eq!(
+        target("http://b.example/"),
+        Some(url("http://b.example/two"))
+    );
+    assert_eq!(
+        target("http://a.example/"),
+        Some(url("http://a.example/one"))
+    );
+}
+
+#[test]
+fn a_revisit_is_answered_from_the_time_it_names() {
+    let http = |body: &str| format!("HTTP/1.1 200 OK\r\n\r\n{body}").into_bytes();
+    let page = "http://example.org/";
+    let base = || {
+        WarcBuilder::default()
+            .response_at("2023-06-01T00:00:00Z", page, &http("june"))
+            .response_at("2023-12-31T00:00:00Z", page, &http("december"))
+            .response_at("2024-02-15T00:00:00Z", page, &http("february"))
+    };
+    let revisit = |date, named: &[(&'static str, &'static str)]| {
+        let mut fields = vec![
+            ("WARC-Type", "revisit"),
+            ("WARC-Date", date),
+            ("WARC-Target-URI", page),
+        ];
+        fields.extend(named);
+        body(&open(&base().record(&fields, b"").plain()), page)
+    };
+    let named = [("WARC-Refers-To-Date", "2023-06-01T00:00:00Z")];
+    assert_eq!(
+        revisit("2025-01-01T00:00:00Z", &named).as_deref(),
+        Some("june")
+    );
+    assert_eq!(
+        revisit("2025-01-01T00:00:00Z", &[]).as_deref(),
+        Some("february")
+    );
+    let archive = open(
+        &WarcBuilder::default()
+            .response_at("2024-02-15T00:00:00Z", "http://a.example/", &http("later"))
+            .response_at("2023-12-31T00:00:00Z", "http://a.example/", &http("before"))
+            .record(
+                &[
+                    ("WARC-Type", "revisit"),
+                    ("WARC-Date", "2024-01-01T00:00:00Z"),
+                    ("WARC-Target-URI", "http://b.example/"),
+                    ("WARC-Refers-To-Target-URI", "http://a.example/"),
+                ],
+                b"",
+            )
+            .plain(),
+    );
+    assert_eq!(
+        body(&archive, "http://b.example/").as_deref(),
+        Some("before")
+    );
+}
+
+#[test]
+fn interim_responses_and_cut_bodies_are_understood() {
+    let http = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\nbody";
+    let fields = [
+        ("WARC-Type", "response"),
+        ("WARC-Target-URI", "http://example.org/"),
+        ("WARC-Truncated", "length"),
+    ];
+    let archive = open(&WarcBuilder::default().record(&fields, http).plain());
+    let page = read(&archive, "http://example.org/").expect("a page");
+    assert_eq!(
+        (page.status.as_u16(), &*page.body, page.truncated),
+        (200, &b"body"[..], true)
+    );
+}
+
+#[test]
+fn thousands_of_header_fields_are_survived() {
+    let mut http = b"HTTP/1.1 200 OK\r\n".to_vec();
+    for number in 0..10_000 {
+        http.extend(format!("X-{number}: 1\r\n").bytes());
+    }
+    http.extend(b"\r\nbody");
+    let archive = open(
+        &WarcBuilder::default()
+            .response("http://example.org/", &http)
+            .plain(),
+    );
+    let page = read(&archive, "http://example.org/").expect("a page");
+    assert_eq!((page.headers.len(), &*page.body), (1_000, &b"body"[..]));
+}
+
 #[test]
 fn several_files_are_one_web() {
     let (_one, first) = in_file(

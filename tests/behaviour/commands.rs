@@ -119,6 +119,10 @@ fn a_damaged_archive_is_listed_with_its_problems() {
         "damage: {path}: at byte {offset}: the record ends after 39 of the 45 bytes it announces\n"
     );
     assert!(lines.ends_with(&wanted), "{lines}");
+    let page = sitescout(&["archive", "--page", "http://example.org/", &path]).code(65);
+    assert!(stdout(&page).contains("status    200 OK\n"));
+    let wanted = format!("sitescout: {path} is damaged at byte {offset}: ");
+    assert!(stderr(&page).starts_with(&wanted), "{}", stderr(&page));
     let json = stdout(&sitescout(&["archive", "--json", &path]).code(65));
     let last: Value = serde_json::from_str(json.lines().last().expect("a line")).expect("JSON");
     assert_eq!(
@@ -186,6 +190,10 @@ fn check_config_tells_all_problems() {
          fetch.archive.damaged, parse.max_url_bytes\n"
     ));
     sitescout(&["check-config", "/nonexistent.toml"]).code(1);
+    let (_directory, path) = in_file("latin.toml", b"[log]\n# \xe4\n");
+    let path = path.to_string_lossy().into_owned();
+    let latin = sitescout(&["check-config", &path]).code(78);
+    assert!(stderr(&latin).ends_with(&format!("{path}:2: the text is not UTF-8 here\n")));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn three_hundred_real_sites_are_read() {
     };
     let languages = [
         ("en", 9_556),
-        ("-", 444),
+        ("-", 445),
         ("de", 372),
         ("fr", 84),
         ("pt", 31),
@@ -107,8 +107,8 @@ fn three_hundred_real_sites_are_read() {
         pages: 10_563,
         other_records: 0,
         html: 10_528,
-        intrinsic_links: 156_340,
-        transversal_links: 45_000,
+        intrinsic_links: 156_294,
+        transversal_links: 44_887,
         parked: 0,
         soft_404: 5,
         empty_shells: 4,
@@ -123,22 +123,22 @@ fn the_webkb_pages_of_1997_are_read() {
         return;
     };
     let languages = [
-        ("en", 7_387),
-        ("-", 819),
+        ("en", 7_388),
+        ("-", 820),
         ("fr", 10),
         ("it", 3),
-        ("nl", 3),
         ("ca", 2),
         ("es", 2),
         ("de", 1),
+        ("nl", 1),
     ];
     let expected = Census {
         sites: 578,
         pages: 8_230,
         other_records: 52,
         html: 8_208,
-        intrinsic_links: 62_441,
-        transversal_links: 38_817,
+        intrinsic_links: 62_430,
+        transversal_links: 38_811,
         parked: 0,
         soft_404: 0,
         empty_shells: 105,

@@ -187,6 +187,58 @@ fn records_of_no_use_are_remarks_and_not_damage() {
 }
 
 #[test]
+fn damage_behind_a_thousand_remarks_is_still_damage() {
+    let mut warc = WarcBuilder::default().page("http://example.org/", "x");
+    for _ in 0..1_001 {
+        warc = warc.response("http://example.org/raw", b"no status line");
+    }
+    let bytes = warc.page("http://example.org/last", "y").plain();
+    let (message, readable) = both("a.warc", &bytes[..bytes.len() - 10]);
+    assert!(message.contains("the record ends after"), "{message}");
+    assert_eq!(readable, ["/"]);
+    let (_directory, path) = in_file("a.warc", &bytes[..bytes.len() - 10]);
+    let archive = Archive::open(&[path], &salvaging()).expect("something is readable");
+    assert_eq!(
+        (archive.problems().len(), archive.more_problems()),
+        (1_000, 2)
+    );
+    assert!(archive.first_damage().is_some());
+}
+
+#[test]
+fn a_flipped_byte_in_a_zstd_archive_is_damage() {
+    let mut bytes = std::fs::read(crate::fixture("wget.warc.zst")).expect("the fixture");
+    // Somewhere in the text of a record, where only the checksum can tell.
+    let at = bytes.len() / 2;
+    bytes[at] ^= 0x01;
+    let (message, _) = both("a.warc.zst", &bytes);
+    assert!(
+        message.contains("the compressed data is broken ("),
+        "{message}"
+    );
+}
+
+/// Each of these looks like the beginning of a record or a member and is none.
+#[test]
+fn files_of_nothing_but_beginnings_are_given_up() {
+    let good = three_pages();
+    for (start, beginnings) in [
+        (good.gzip(), b"\x1f\x8b\x08".repeat(20_000)),
+        (good.plain(), b"WARC/1.0\r\n".repeat(20_000)),
+        (
+            good.plain(),
+            b"WARC/1.0\r\nContent-Length: 99999999999\r\n\r\n".repeat(20_000),
+        ),
+    ] {
+        let (_directory, path) = in_file("a.warc", &[start, beginnings].concat());
+        let archive = Archive::open(&[path], &salvaging()).expect("three pages");
+        assert!(archive.captures().count() >= 3);
+        let last = &archive.problems().last().expect("a problem").1;
+        assert!(last.kind.is_damage());
+    }
+}
+
+#[test]
 fn one_big_member_is_remarked_and_read() {
     let bytes = gzip(&three_pages().plain());
     let (_directory, path) = in_file("a.warc.gz", &bytes);

@@ -1,8 +1,8 @@
 //! Terms: what the classifier will count.
 
 use proptest::prelude::*;
-use sitescout::parse::words::for_each_term;
-use sitescout::web::{PagePart, ParsedPage};
+use sitescout::parse::words::{for_each_term, for_each_term_of};
+use sitescout::web::{Language, PagePart, ParsedPage};
 
 use crate::html;
 
@@ -59,6 +59,35 @@ fn one_spelling_for_composed_and_decomposed_letters() {
     let composed = terms(&html("<p lang=x>caf\u{e9} ﬁsh"));
     let decomposed = terms(&html("<p lang=x>cafe\u{301} fish"));
     assert_eq!(composed, decomposed);
+}
+
+#[test]
+fn a_word_may_run_through_several_parts() {
+    let page = html("<p>sailing <a href=x>boat</a>s and <b>dingh</b>ies <img alt=buoy> tar");
+    let mut found = Vec::new();
+    for_each_term(&page, |part, term| {
+        found.push(format!("{} {term}", part.name()));
+    });
+    assert_eq!(
+        found,
+        [
+            "body sailing",
+            "anchor boats",
+            "body and",
+            "body dinghies",
+            "alt buoy",
+            "body tar"
+        ]
+    );
+}
+
+#[test]
+fn a_text_by_itself_gives_terms_too() {
+    let mut terms = Vec::new();
+    for_each_term_of("The sailing boats", Some(Language::ENGLISH), |term| {
+        terms.push(term.to_owned());
+    });
+    assert_eq!(terms, ["sail", "boat"]);
 }
 
 #[test]

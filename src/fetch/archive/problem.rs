@@ -70,6 +70,8 @@ pub enum ProblemKind {
         /// Bytes there.
         found: u64,
     },
+    /// Damage: so much is broken that no further records were looked for.
+    GaveUp,
     /// Remark: a response without an HTTP status line.
     NoHttp,
     /// Remark: a page whose address cannot be one.
@@ -85,9 +87,11 @@ impl ProblemKind {
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Compression(_) | Self::NoRecord | Self::Header(_) | Self::Truncated { .. } => {
-                true
-            }
+            Self::Compression(_)
+            | Self::NoRecord
+            | Self::Header(_)
+            | Self::Truncated { .. }
+            | Self::GaveUp => true,
             Self::NoHttp | Self::Address(_) | Self::LostRevisit(_) | Self::OneMember => false,
         }
     }
@@ -109,6 +113,9 @@ impl fmt::Display for ProblemKind {
                 f,
                 "the record ends after {found} of the {announced} bytes it announces"
             ),
+            Self::GaveUp => {
+                f.write_str("too much is broken; whatever records may follow were not looked for")
+            }
             Self::NoHttp => f.write_str("a response without an HTTP status line"),
             Self::Address(reason) => write!(f, "a page without a usable address ({reason})"),
             Self::LostRevisit(url) => {

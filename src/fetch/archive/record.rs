@@ -11,7 +11,7 @@ use super::problem::ProblemKind;
 use super::stream::{ArchiveStream, Position};
 
 /// Longer headers are not written by anybody.
-const MAX_HEAD_BYTES: u64 = 256 * 1024;
+const MAX_HEAD_BYTES: u64 = 64 * 1024;
 
 /// A record whose fields have been read and whose block is next in the stream.
 pub(super) struct Record {
@@ -162,6 +162,11 @@ impl Block<'_> {
             self.consume(available);
         }
         Ok(())
+    }
+
+    /// Where the next byte lies.
+    pub(super) fn position(&self) -> Position {
+        self.stream.position()
     }
 
     /// How many announced bytes were not read.

@@ -6,16 +6,28 @@ use crate::fetch::zstd;
 
 use super::stream::{ArchiveSource, Compression, GZIP_MAGIC, Position};
 
+/// So many places are tried in one file. Honest damage needs a handful; a file of nothing
+/// but beginnings would take for ever.
+pub(super) const MAX_TRIES: u32 = 1_000;
+
 impl ArchiveSource {
-    /// The first place after `damaged` where a record seems to begin.
-    pub(super) fn resume_after(&self, damaged: Position) -> io::Result<Option<Position>> {
+    /// The first place after `damaged` where a record seems to begin, if it is found before
+    /// the tries are used up.
+    pub(super) fn resume_after(
+        &self,
+        damaged: Position,
+        tries: &mut u32,
+    ) -> io::Result<Option<Position>> {
         let (magic, from): (&[u8], u64) = match self.compression {
             Compression::None => (b"WARC/", damaged.inside + 1),
             Compression::Gzip => (&GZIP_MAGIC, damaged.member + 1),
             Compression::Zstd => (&zstd::MAGIC, damaged.member + 1),
         };
         let mut from = from;
-        while let Some(found) = self.find(magic, from)? {
+        while *tries > 0
+            && let Some(found) = self.find(magic, from)?
+        {
+            *tries -= 1;
             let position = match self.compression {
                 Compression::None => Position {
                     member: 0,

@@ -10,7 +10,8 @@ use crate::web::{PageUrl, UrlError};
 use super::capture::{Capture, CaptureKind, read_http_head};
 use super::problem::{Problem, ProblemKind};
 use super::record::{Block, Record, RecordType, compression};
-use super::stream::{ArchiveSource, ArchiveStream, Position};
+use super::salvage::MAX_TRIES;
+use super::stream::{ArchiveSource, ArchiveStream, Compression, Position};
 
 /// No honest server sends longer HTTP headers. What is beyond counts as the body.
 pub(super) const MAX_HTTP_HEAD_BYTES: u64 = 256 * 1024;
@@ -20,6 +21,10 @@ pub(super) struct Scan<'a> {
     source: &'a ArchiveSource,
     /// None after the end.
     stream: Option<ArchiveStream>,
+    /// How many more places may be tried after damage.
+    tries: u32,
+    /// Whether to tell that they are used up.
+    gave_up: Option<Problem>,
 }
 
 /// What one step of the pass found.
@@ -46,14 +51,23 @@ impl<'a> Scan<'a> {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
             Err(error) => return Err(error),
         };
-        Ok(Self { source, stream })
+        Ok(Self {
+            source,
+            stream,
+            tries: MAX_TRIES,
+            gave_up: None,
+        })
     }
 
     fn resume_after(&mut self, damaged: Position) -> io::Result<()> {
-        self.stream = match self.source.resume_after(damaged)? {
+        let found = self.source.resume_after(damaged, &mut self.tries)?;
+        self.stream = match found {
             Some(position) => Some(self.source.stream_at(position)?),
             None => None,
         };
+        if self.tries == 0 && self.stream.is_none() {
+            self.gave_up = Some(self.problem(damaged, ProblemKind::GaveUp));
+        }
         Ok(())
     }
 
@@ -66,7 +80,10 @@ impl<'a> Scan<'a> {
 
     fn step(&mut self) -> io::Result<Option<Scanned>> {
         let Some(stream) = &mut self.stream else {
-            return Ok(None);
+            return Ok(self.gave_up.take().map(|problem| Scanned {
+                problem: Some(problem),
+                ..Scanned::default()
+            }));
         };
         let record = match Record::read(stream) {
             Ok(Some(record)) => record,
@@ -89,13 +106,13 @@ impl<'a> Scan<'a> {
             ..Scanned::default()
         };
         let remark = read_capture(&record, &mut block, &mut scanned).err();
-        let damage = match block.skip() {
+        let damage = match pass_over(self.source, &mut block) {
             Err(error) => Some(compression(&error)),
-            Ok(()) if block.left() > 0 => Some(ProblemKind::Truncated {
+            Ok(0) => None,
+            Ok(missing) => Some(ProblemKind::Truncated {
                 announced: record.length,
-                found: record.length - block.left(),
+                found: record.length - missing,
             }),
-            Ok(()) => None,
         };
         let is_damaged = damage.is_some();
         scanned.problem = damage
@@ -114,6 +131,20 @@ impl Iterator for Scan<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
     }
+}
+
+/// Passes over the rest of a block and says how many announced bytes are missing. What a
+/// plain file is too short for is not looked for, or lying lengths would make the pass
+/// read the file again and again.
+fn pass_over(source: &ArchiveSource, block: &mut Block<'_>) -> io::Result<u64> {
+    if source.compression == Compression::None {
+        let there = source.size()?.saturating_sub(block.position().inside);
+        if block.left() > there {
+            return Ok(block.left() - there);
+        }
+    }
+    block.skip()?;
+    Ok(block.left())
 }
 
 /// Notes what the record captured, if it captured anything, or says why it cannot be used.

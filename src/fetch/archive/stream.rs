@@ -115,6 +115,10 @@ impl ArchiveSource {
         &self.file
     }
 
+    pub(super) fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     /// The bytes of the file as they are, from an offset on.
     pub(super) fn raw_from(&self, offset: u64) -> impl BufRead {
         file_at(&self.file, offset)
