@@ -41,7 +41,7 @@ use sitescout::parse::{self, ParseLimits};
 use sitescout::web::{FetchedPage, PageUrl, ParsedPage};
 use unicode_segmentation::UnicodeSegmentation;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 /// Pages taken for counting instructions; valgrind is fifty times slower.
 const SAMPLE: usize = 400;
 const LIMITS: ParseLimits = ParseLimits {

@@ -27,7 +27,7 @@ const MARGIN_OF_MANY: f64 = 1.4;
 /// or by so many
 const FEW_VOTES: u32 = 3;
 /// with this margin. If the page declares the same, one word and no margin will do.
-const MARGIN_OF_FEW: f64 = 3.0;
+const MARGIN_OF_FEW: f64 = 2.0;
 /// Below this, trigrams only decide between languages that the function words left open.
 const TRUSTED_TRIGRAMS: f64 = 0.8;
 
@@ -101,6 +101,10 @@ impl Votes {
             return None;
         }
         let margin = f64::from(*most) / f64::from(next.max(1));
+        let is_plausible = |declared: &Language| self.is_contender(*declared);
+        if let Some(declared) = declared.filter(is_plausible) {
+            return Some(declared);
+        }
         let is_clear = match most {
             1.. if language == declared => margin >= 1.0,
             MANY_VOTES.. => margin >= MARGIN_OF_MANY,

@@ -12,7 +12,7 @@ use encoding_rs::{Encoding, UTF_8};
 use rustc_hash::FxHashMap;
 use url::Url;
 
-use crate::web::{FetchedPage, IntrinsicLink, PageKey, PageUrl, SiteId, TransversalLink};
+use crate::web::{FetchedPage, IntrinsicLink, PageKey, PageText, PageUrl, SiteId, TransversalLink};
 
 use super::ParseLimits;
 use super::html::{Document, RawLink};
@@ -44,6 +44,7 @@ struct Resolver<'a> {
     site: SiteId,
     base: Url,
     document: &'a Document,
+    text: &'a PageText,
     limits: &'a ParseLimits,
     /// Menus repeat the same reference all over a page; resolving it once is enough.
     by_reference: FxHashMap<&'a str, Target>,
@@ -57,6 +58,7 @@ struct Resolver<'a> {
 pub(super) fn resolve(
     page: &FetchedPage,
     document: &Document,
+    text: &PageText,
     encoding: &'static Encoding,
     page_nofollow: bool,
     limits: &ParseLimits,
@@ -66,6 +68,7 @@ pub(super) fn resolve(
         page: &page.url,
         site: page.url.site(),
         document,
+        text,
         limits,
         by_reference: FxHashMap::default(),
         by_page: FxHashMap::default(),
@@ -190,12 +193,12 @@ impl Resolver<'_> {
         };
         *nofollow &= raw.nofollow || page_nofollow;
         if known.is_empty() {
-            *known = anchor_text(self.document.text.between(raw.anchor.0, raw.anchor.1));
+            *known = anchor_text(self.text.slice(raw.anchor.0..raw.anchor.1));
         }
     }
 
     fn anchor_of(&self, raw: &RawLink) -> String {
-        anchor_text(self.document.text.between(raw.anchor.0, raw.anchor.1))
+        anchor_text(self.text.slice(raw.anchor.0..raw.anchor.1))
     }
 }
 

@@ -77,12 +77,12 @@ fn finish(
     if let Some(target) = refresh.as_deref().and_then(html::refresh_target) {
         document.add_refresh(target);
     }
-    let found = links::resolve(page, &document, charset, robots.nofollow, limits);
+    let text = std::mem::take(&mut document.text).finish();
+    let found = links::resolve(page, &document, &text, charset, robots.nofollow, limits);
     let declared = document.language.or_else(|| {
         let header = page.header(&http::header::CONTENT_LANGUAGE)?;
         Language::from_tag(&header)
     });
-    let text = document.text.finish();
     let mut parsed = ParsedPage {
         content,
         charset: charset.name(),

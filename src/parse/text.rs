@@ -8,7 +8,10 @@ use crate::web::{PagePart, PageText};
 /// Collects text in reading order.
 #[derive(Debug, Default)]
 pub(super) struct TextBuilder {
-    text: PageText,
+    /// UTF-8, which is checked once, at the end.
+    buffer: Vec<u8>,
+    /// The part of each run and where in the buffer it ends.
+    runs: Vec<(PagePart, usize)>,
     pending: Separator,
     /// Whether anything visible was written, so that no separator comes first.
     has_visible: bool,
@@ -27,7 +30,7 @@ enum Separator {
 impl TextBuilder {
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Self {
-            text: PageText::with_capacity(bytes),
+            buffer: Vec::with_capacity(bytes),
             ..Self::default()
         }
     }
@@ -48,23 +51,24 @@ impl TextBuilder {
             .map_or(start, |last| last + 1);
         let (starts_apart, ends_apart) = (start > 0, end < buffer.len());
         let words = collapse(&mut buffer[start..end]);
-        if starts_apart || words.starts_with(' ') {
+        if starts_apart || words.starts_with(b" ") {
             self.pending = self.pending.max(Separator::Space);
         }
-        let bare = words.trim_matches(' ');
+        let bare = words.trim_ascii();
         if bare.is_empty() {
             return;
         }
         if self.has_visible {
             match self.pending {
                 Separator::Nothing => {}
-                Separator::Space => self.text.push(part, " "),
-                Separator::Break => self.text.push(part, "\n"),
+                Separator::Space => self.buffer.push(b' '),
+                Separator::Break => self.buffer.push(b'\n'),
             }
         }
-        self.text.push(part, bare);
+        self.buffer.extend_from_slice(bare);
+        self.end_run(part);
         self.has_visible = true;
-        self.pending = match ends_apart || words.ends_with(' ') {
+        self.pending = match ends_apart || words.ends_with(b" ") {
             true => Separator::Space,
             false => Separator::Nothing,
         };
@@ -77,7 +81,7 @@ impl TextBuilder {
 
     /// An anchor begins; if another one has just ended, it is another word.
     pub(super) fn part_anchors(&mut self) {
-        if self.text.last_part() == Some(PagePart::Anchor) {
+        if self.last_part() == Some(PagePart::Anchor) {
             self.pending = self.pending.max(Separator::Space);
         }
     }
@@ -86,25 +90,38 @@ impl TextBuilder {
     pub(super) fn push_aside(&mut self, part: PagePart, text: &[u8]) {
         self.scratch.clear();
         self.scratch.extend_from_slice(text);
-        let bare = collapse(&mut self.scratch).trim_matches(' ');
-        if !bare.is_empty() && self.text.last_part() == Some(part) {
-            self.text.push(part, "\n");
+        let is_continued = self.last_part() == Some(part);
+        let bare = collapse(&mut self.scratch).trim_ascii();
+        if bare.is_empty() {
+            return;
         }
-        self.text.push(part, bare);
+        if is_continued {
+            self.buffer.push(b'\n');
+        }
+        self.buffer.extend_from_slice(bare);
+        self.end_run(part);
     }
 
     /// How far the text goes by now.
     pub(super) fn mark(&self) -> usize {
-        self.text.len()
-    }
-
-    /// What was written between two marks, as it stands.
-    pub(super) fn between(&self, from: usize, to: usize) -> &str {
-        self.text.slice(from..to)
+        self.buffer.len()
     }
 
     pub(super) fn finish(self) -> PageText {
-        self.text
+        PageText::from_runs(self.buffer, self.runs)
+    }
+
+    /// What was written since the last run belongs to a part; a run of it is continued.
+    fn end_run(&mut self, part: PagePart) {
+        let end = self.buffer.len();
+        match self.runs.last_mut() {
+            Some(run) if run.0 == part => run.1 = end,
+            _ => self.runs.push((part, end)),
+        }
+    }
+
+    fn last_part(&self) -> Option<PagePart> {
+        self.runs.last().map(|run| run.0)
     }
 }
 
@@ -113,7 +130,7 @@ impl TextBuilder {
 ///
 /// The passes are kept simple for the compiler's sake, which makes wide instructions of
 /// them; most texts need no more than the first two.
-fn collapse(text: &mut [u8]) -> &str {
+fn collapse(text: &mut [u8]) -> &[u8] {
     for byte in text.iter_mut() {
         *byte = (*byte).max(b' ');
     }
@@ -135,8 +152,7 @@ fn collapse(text: &mut [u8]) -> &str {
         true => drop_repeated_spaces(text),
         false => text.len(),
     };
-    // Characters come whole from a text that was UTF-8, so there is no other case.
-    std::str::from_utf8(&text[..length]).unwrap_or_default()
+    &text[..length]
 }
 
 /// Returns the new length. Written without branches: where words end is what a processor

@@ -65,12 +65,15 @@ pub struct PageText {
 }
 
 impl PageText {
-    /// An empty text with room for so many bytes.
+    /// A text that was put together elsewhere: UTF-8, and for each run its part and where
+    /// it ends. Bytes that are not UTF-8 are no text.
     #[must_use]
-    pub fn with_capacity(bytes: usize) -> Self {
-        Self {
-            buffer: String::with_capacity(bytes),
-            runs: Vec::new(),
+    pub fn from_runs(buffer: Vec<u8>, runs: Vec<(PagePart, usize)>) -> Self {
+        let buffer = String::from_utf8(buffer).unwrap_or_default();
+        let is_whole = runs.last().map_or(0, |run| run.1) == buffer.len();
+        match is_whole {
+            true => Self { buffer, runs },
+            false => Self::default(),
         }
     }
 
@@ -139,12 +142,6 @@ impl PageText {
             }
         }
         visible
-    }
-
-    /// The part that the text ends in.
-    #[must_use]
-    pub fn last_part(&self) -> Option<PagePart> {
-        self.runs.last().map(|run| run.0)
     }
 
     /// Bytes of text over all parts.
