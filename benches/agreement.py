@@ -11,7 +11,9 @@ percent-encoding, session and tracking parameters), because that is not what is 
 
 Needs html5lib and warcio from PyPI, and a release build of sitescout:
     cargo build --release
-    benches/agreement.py FILE.warc.gz [PAGES]
+    benches/agreement.py FILE.warc.gz [PAGES [--worst]]
+
+`--worst` lists the pages that agree least.
 """
 
 import collections
@@ -159,8 +161,9 @@ def main():
             my_words = collections.Counter(page["text"].split())
             common = sum((my_words & their_words).values())
             words.update(both=common, ours=my_words.total() - common, theirs=their_words.total() - common)
-            apart = my_words.total() + their_words.total() - 2 * common
-            worst.append((apart + 5 * len(mine ^ theirs), address, mine ^ theirs, list((my_words - their_words).items())[:5], list((their_words - my_words).items())[:5]))
+            apart = my_words.total() + their_words.total() - 2 * common + 5 * len(mine ^ theirs)
+            words_apart = list((my_words - their_words).items())[:5], list((their_words - my_words).items())[:5]
+            worst.append((apart, address, sorted(mine ^ theirs, key=str)[:4], *words_apart))
     print(f"{pages} pages of {archive}")
     for what, counts in (("links", links), ("words", words)):
         agreement = counts["both"] / max(1, counts.total())
@@ -170,7 +173,7 @@ def main():
         )
     if "--worst" in sys.argv:
         for row in sorted(worst, key=lambda row: -row[0])[:12]:
-            print(row[0], row[1], list(row[2])[:4], row[3], row[4])
+            print(*row)
 
 
 if __name__ == "__main__":
