@@ -187,6 +187,15 @@ fn anchors_have_their_texts() {
     assert_eq!(anchor("<a href=x> two\n <b>words</b></a> no"), "two words");
     assert_eq!(anchor("<a href=x><img alt='the map'></a>"), "the map");
     assert_eq!(anchor("<a href=x>one<a href=y>two"), "one");
+    assert_eq!(
+        anchor("<table><td><a href=x><table><td>Button</table></a>"),
+        "Button"
+    );
+    assert_eq!(
+        anchor("<a href=x><table><td>one<td>two</table></a>three"),
+        "one two"
+    );
+    assert_eq!(anchor("<table><td><a href=x>in</table>out"), "in");
     assert_eq!(anchor("<table><td><a href=x>cell<td>next"), "cell");
     assert_eq!(anchor("<a href=x><div>block</div> too</a>"), "block too");
     assert_eq!(anchor("<a href=x></a> <a href=x>later</a>"), "later");

@@ -36,7 +36,7 @@ pub(super) struct PageReader {
     anchor: Option<OpenAnchor>,
     /// Blocks opened inside of the open heading.
     heading: Option<u32>,
-    cells: u32,
+    tables: u32,
     templates: u32,
     noscripts: u32,
     /// Drawings and formulas, and HTML inside of them.
@@ -58,7 +58,8 @@ enum Sink {
 struct OpenAnchor {
     /// Which link it makes; `<a name>` makes none.
     link: Option<usize>,
-    is_in_cell: bool,
+    /// How many tables it stands in.
+    tables: u32,
 }
 
 impl PageReader {
@@ -71,7 +72,7 @@ impl PageReader {
             has_title: false,
             anchor: None,
             heading: None,
-            cells: 0,
+            tables: 0,
             templates: 0,
             noscripts: 0,
             foreign: 0,
@@ -183,7 +184,10 @@ impl PageReader {
             }
             Tag::Cell => {
                 self.close_anchor_of_cell();
-                self.cells += 1;
+                self.open_block();
+            }
+            Tag::Table => {
+                self.tables += 1;
                 self.open_block();
             }
             Tag::Block | Tag::Textarea | Tag::Xmp | Tag::Plaintext => self.open_block(),
@@ -209,7 +213,11 @@ impl PageReader {
             }
             Tag::Cell => {
                 self.close_anchor_of_cell();
-                self.cells = self.cells.saturating_sub(1);
+                self.close_block(tag);
+            }
+            Tag::Table => {
+                self.close_anchor_of_cell();
+                self.tables = self.tables.saturating_sub(1);
                 self.close_block(tag);
             }
             Tag::LineBreak => self.document.text.part_lines(),
@@ -244,7 +252,7 @@ impl PageReader {
         self.document.text.part_anchors();
         self.anchor = Some(OpenAnchor {
             link: self.push_link(tag, Attribute::Href, LinkKind::Anchor),
-            is_in_cell: self.cells > 0,
+            tables: self.tables,
         });
     }
 
@@ -255,7 +263,10 @@ impl PageReader {
     }
 
     fn close_anchor_of_cell(&mut self) {
-        if self.anchor.as_ref().is_some_and(|anchor| anchor.is_in_cell) {
+        // An anchor around a whole table goes on through its cells.
+        let is_of_this_table =
+            |anchor: &OpenAnchor| anchor.tables > 0 && anchor.tables == self.tables;
+        if self.anchor.as_ref().is_some_and(is_of_this_table) {
             self.close_anchor();
         }
     }

@@ -29,6 +29,8 @@ pub(super) enum Tag {
     Hidden,
     Plaintext,
     Script,
+    /// Like a block; cells belong to the innermost one.
+    Table,
     /// A drawing or formula, where other rules hold.
     Foreign,
     Template,
@@ -62,6 +64,7 @@ impl Tag {
             b"style" | b"noframes" | b"noembed" => Self::Hidden,
             b"plaintext" => Self::Plaintext,
             b"script" => Self::Script,
+            b"table" => Self::Table,
             b"svg" | b"math" => Self::Foreign,
             b"template" => Self::Template,
             b"textarea" => Self::Textarea,
@@ -72,8 +75,8 @@ impl Tag {
             | b"fieldset" | b"figcaption" | b"figure" | b"footer" | b"form" | b"frameset"
             | b"head" | b"header" | b"hgroup" | b"legend" | b"li" | b"listing" | b"main"
             | b"menu" | b"nav" | b"ol" | b"optgroup" | b"option" | b"p" | b"pre" | b"search"
-            | b"section" | b"select" | b"summary" | b"table" | b"tbody" | b"tfoot" | b"thead"
-            | b"tr" | b"ul" => Self::Block,
+            | b"section" | b"select" | b"summary" | b"tbody" | b"tfoot" | b"thead" | b"tr"
+            | b"ul" => Self::Block,
             _ => Self::Other,
         }
     }
