@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use ruzstd::decoding::{Dictionary, FrameDecoder, StreamingDecoder};
 
 /// The first bytes of a frame.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -74,6 +74,20 @@ impl<R: BufRead> Read for Frame<R> {
     }
 }
 
+/// Reads a dictionary. The library trusts its length, so it gets zeros to run into; a
+/// dictionary whose tables reach them is broken.
+pub(super) fn dictionary(raw: &[u8]) -> io::Result<Dictionary> {
+    const PADDING: usize = 4 * 1024;
+    let padded = [raw, &[0; PADDING]].concat();
+    let mut dictionary =
+        Dictionary::decode_dict(&padded).map_err(|_| broken("the zstd dictionary is broken"))?;
+    match dictionary.dict_content.len().checked_sub(PADDING) {
+        Some(length) => dictionary.dict_content.truncate(length),
+        None => return Err(broken("the zstd dictionary is cut off")),
+    }
+    Ok(dictionary)
+}
+
 /// How much memory a frame asks for, or nothing if this is no frame.
 fn window_size(header: &[u8]) -> Option<u64> {
     let rest = header.strip_prefix(&MAGIC)?;
@@ -106,6 +120,20 @@ fn broken(reason: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn broken_dictionaries_are_refused() {
+        assert!(dictionary(b"").is_err());
+        assert!(dictionary(b"\x37\xa4\x30").is_err());
+        for length in 0..40 {
+            let cut = [
+                &[0x37, 0xa4, 0x30, 0xec, 1, 0, 0, 0][..],
+                &vec![0x10; length],
+            ]
+            .concat();
+            assert!(dictionary(&cut).is_err(), "{length}");
+        }
+    }
 
     #[test]
     fn the_window_is_read_from_the_header() {

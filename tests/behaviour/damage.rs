@@ -205,6 +205,20 @@ fn damage_behind_a_thousand_remarks_is_still_damage() {
     assert!(archive.first_damage().is_some());
 }
 
+/// Found by fuzzing: a dictionary of no bytes.
+#[test]
+fn a_zstd_archive_with_a_broken_dictionary_is_told_so() {
+    let (_directory, path) = in_file(
+        "a.warc.zst",
+        b"\x5d\x2a\x4d\x18\0\0\0\0\x28\xb5\x2f\xfd\0\0",
+    );
+    let error = Archive::open(&[path], &salvaging()).expect_err("no archive");
+    assert!(
+        error.to_string().contains("the zstd dictionary is broken"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_flipped_byte_in_a_zstd_archive_is_damage() {
     let mut bytes = std::fs::read(crate::fixture("wget.warc.zst")).expect("the fixture");

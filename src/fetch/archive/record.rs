@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 use crate::fetch::head::{Head, HeadError};
 
 use super::problem::ProblemKind;
-use super::stream::{ArchiveStream, Position};
+use super::stream::{ArchiveStream, Position, read_buffered};
 
 /// Longer headers are not written by anybody.
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
@@ -199,10 +199,6 @@ impl BufRead for Block<'_> {
 
 impl Read for Block<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let length = available.len().min(out.len());
-        out[..length].copy_from_slice(&available[..length]);
-        self.consume(length);
-        Ok(length)
+        read_buffered(self, out)
     }
 }

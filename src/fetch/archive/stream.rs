@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use flate2::bufread::GzDecoder;
-use ruzstd::decoding::{Dictionary, FrameDecoder};
+use ruzstd::decoding::FrameDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::fetch::zstd::{self, Frame};
@@ -241,7 +241,7 @@ impl ArchiveStream {
         self.position.member = offset_of(&reader);
         let mut frames = FrameDecoder::new();
         if let Some(raw) = &self.dictionary {
-            let dictionary = Dictionary::decode_dict(raw).map_err(io::Error::other)?;
+            let dictionary = zstd::dictionary(raw)?;
             frames.add_dict(dictionary).map_err(io::Error::other)?;
         }
         let frame = Frame::begin(reader, frames, zstd::ARCHIVE_WINDOW)?;
@@ -291,12 +291,17 @@ impl BufRead for ArchiveStream {
 
 impl Read for ArchiveStream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let length = available.len().min(out.len());
-        out[..length].copy_from_slice(&available[..length]);
-        self.consume(length);
-        Ok(length)
+        read_buffered(self, out)
     }
+}
+
+/// `Read` for whoever has a buffer.
+pub(super) fn read_buffered(reader: &mut impl BufRead, out: &mut [u8]) -> io::Result<usize> {
+    let available = reader.fill_buf()?;
+    let length = available.len().min(out.len());
+    out[..length].copy_from_slice(&available[..length]);
+    reader.consume(length);
+    Ok(length)
 }
 
 // === impl FileAt ===
