@@ -162,7 +162,7 @@ pub(super) fn resolvable(domain: &str) -> Result<&str, SiteIdError> {
 
 /// Takes away leading `www.` labels while what remains can still be a site of its own:
 /// `www.com` and `www.github.io` are names somebody registered, not spellings of `com`.
-pub(super) fn without_www(mut host: &str) -> &str {
+fn without_www(mut host: &str) -> &str {
     while let Some(rest) = host.strip_prefix("www.") {
         let registered = addr::parse_dns_name(rest)
             .ok()

@@ -102,21 +102,21 @@ impl Capture {
 }
 
 /// The status in a line like `HTTP/1.1 200 OK`; the version and the phrase may be anything.
-pub(super) fn http_status(line: &str) -> Option<StatusCode> {
+fn http_status(line: &str) -> Option<StatusCode> {
     let mut words = line.split_ascii_whitespace();
     words.next().filter(|word| word.starts_with("HTTP/"))?;
     StatusCode::from_bytes(words.next()?.as_bytes()).ok()
 }
 
 /// A hash of the record's payload digest; zero if it has none.
-pub(super) fn digest(record: &Record) -> u64 {
+fn digest(record: &Record) -> u64 {
     record
         .field("warc-payload-digest")
         .map_or(0, |digest| xxh3_64(digest.trim().as_bytes()))
 }
 
 /// `2026-11-16T09:30:00Z`, with any precision, as a number with fourteen digits.
-pub(super) fn timestamp(date: &str) -> u64 {
+fn timestamp(date: &str) -> u64 {
     let whole = date.split('.').next().unwrap_or_default();
     let mut digits: String = whole
         .chars()
