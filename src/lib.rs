@@ -17,6 +17,8 @@
 //! | [`telemetry`] | the log | config |
 //! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives | web config telemetry |
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
+//! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
+//! | [`internal`] | the internal crawler: samples one site until its class is sure | web config telemetry fetch parse classify |
 //! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse |
 //!
 //! # The walk of a page
@@ -52,5 +54,9 @@ pub mod telemetry;
 pub mod fetch;
 
 pub mod parse;
+
+pub mod classify;
+
+pub mod internal;
 
 pub mod cli;

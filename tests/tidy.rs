@@ -20,7 +20,7 @@ const CONFINED: [(&str, &[&str]); 14] = [
     ("encoding_rs", &["parse"]),
     ("chardetng", &["parse"]),
     ("whatlang", &["parse"]),
-    ("postcard", &["fetch"]),
+    ("postcard", &["fetch", "classify"]),
     ("html5gum", &["parse"]),
     ("addr", &["web"]),
 ];

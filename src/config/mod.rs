@@ -12,10 +12,10 @@ mod value;
 
 pub use problem::{ConfigError, Problem};
 use section::Section;
-use value::{boolean, byte_size, choice, whole_number};
+use value::{boolean, byte_size, choice, number, whole_number};
 
 /// Everything a user can set, checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// `[log]`
     pub log: LogSettings,
@@ -23,6 +23,10 @@ pub struct Settings {
     pub fetch: FetchSettings,
     /// `[parse]`
     pub parse: ParseSettings,
+    /// `[internal]`
+    pub internal: InternalSettings,
+    /// `[training]`
+    pub training: TrainingSettings,
 }
 
 /// `[log]`: what is told, and how.
@@ -96,6 +100,44 @@ pub struct ParseSettings {
     pub max_url_bytes: usize,
 }
 
+/// `[internal]`: how one site is sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InternalSettings {
+    /// The most pages asked of one site.
+    pub page_budget: usize,
+    /// The most redirects followed in a row.
+    pub max_redirects: usize,
+    /// `l_threshold`: after the verdict, reading goes on for links until `LinkRank` is there
+    /// (paper 4.3.4).
+    pub link_threshold: f64,
+    /// c: what a page without links adds to `LinkRank` (paper 4.3.4).
+    pub link_constant: f64,
+}
+
+/// `[training]`: how a topic is learned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrainingSettings {
+    /// The pages of each site that are looked at, in breadth-first order.
+    pub pages_per_site: usize,
+    /// The most terms a model knows.
+    pub vocabulary: usize,
+    /// The page classifier.
+    pub page_classifier: PageClassifierChoice,
+    /// The folds of the cross-validation inside training.
+    pub folds: usize,
+    /// Where chance comes from.
+    pub seed: u64,
+}
+
+/// Which page classifier is learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageClassifierChoice {
+    /// Logistic regression.
+    Linear,
+    /// The paper's: centroids found by k-means.
+    Centroid,
+}
+
 // === impl Settings ===
 
 impl Settings {
@@ -106,6 +148,8 @@ impl Settings {
             log: top.section("log", |log| default.log.read(log)),
             fetch: top.section("fetch", |fetch| default.fetch.read(fetch)),
             parse: top.section("parse", |parse| default.parse.read(parse)),
+            internal: top.section("internal", |internal| default.internal.read(internal)),
+            training: top.section("training", |training| default.training.read(training)),
         })
     }
 
@@ -117,6 +161,8 @@ impl Settings {
             top.section("log", |log| default.log.read(log));
             top.section("fetch", |fetch| default.fetch.read(fetch));
             top.section("parse", |parse| default.parse.read(parse));
+            top.section("internal", |internal| default.internal.read(internal));
+            top.section("training", |training| default.training.read(training));
         })
     }
 }
@@ -217,6 +263,90 @@ impl Default for ParseSettings {
         Self {
             max_links: 10_000,
             max_url_bytes: 2 << 10,
+        }
+    }
+}
+
+// === impl InternalSettings ===
+
+impl InternalSettings {
+    fn read(&self, internal: &mut Section<'_>) -> Self {
+        Self {
+            page_budget: internal.value("page_budget", self.page_budget, whole_number(1..=10_000)),
+            max_redirects: internal.value(
+                "max_redirects",
+                self.max_redirects,
+                whole_number(0..=50),
+            ),
+            link_threshold: internal.value(
+                "link_threshold",
+                self.link_threshold,
+                number(0.0..=1e6),
+            ),
+            link_constant: internal.value("link_constant", self.link_constant, number(1.0..=1e3)),
+        }
+    }
+}
+
+impl Default for InternalSettings {
+    fn default() -> Self {
+        Self {
+            page_budget: 15,
+            max_redirects: 5,
+            link_threshold: 20.0,
+            link_constant: 1.0,
+        }
+    }
+}
+
+// === impl TrainingSettings ===
+
+impl TrainingSettings {
+    fn read(&self, training: &mut Section<'_>) -> Self {
+        let choices = PageClassifierChoice::ALL.map(|choice| (choice.name(), choice));
+        let seed = usize::try_from(self.seed).unwrap_or_default();
+        Self {
+            pages_per_site: training.value(
+                "pages_per_site",
+                self.pages_per_site,
+                whole_number(1..=10_000),
+            ),
+            vocabulary: training.value("vocabulary", self.vocabulary, whole_number(10..=1_000_000)),
+            page_classifier: training.value(
+                "page_classifier",
+                self.page_classifier,
+                choice(&choices),
+            ),
+            folds: training.value("folds", self.folds, whole_number(2..=100)),
+            seed: training.value("seed", seed, whole_number(0..=u32::MAX as usize)) as u64,
+        }
+    }
+}
+
+impl Default for TrainingSettings {
+    fn default() -> Self {
+        Self {
+            pages_per_site: 25,
+            vocabulary: 10_000,
+            page_classifier: PageClassifierChoice::Linear,
+            folds: 10,
+            seed: 1,
+        }
+    }
+}
+
+// === impl PageClassifierChoice ===
+
+impl PageClassifierChoice {
+    /// All there are, the default first.
+    pub const ALL: [Self; 2] = [Self::Linear, Self::Centroid];
+
+    /// The name in settings and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Centroid => "centroid",
         }
     }
 }

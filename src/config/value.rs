@@ -21,6 +21,23 @@ pub(super) fn whole_number(
     }
 }
 
+/// A number within a range, whole or not.
+pub(super) fn number(
+    range: RangeInclusive<f64>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<f64, String> {
+    move |value| {
+        let whole = || f64::from(u32::try_from(integer(value)?).ok()?).into();
+        let fraction = value.as_float().and_then(|number| {
+            let digits = number.as_str().replace('_', "");
+            digits.parse::<f64>().ok()
+        });
+        fraction
+            .or_else(whole)
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| format!("a number from {} to {}", range.start(), range.end()))
+    }
+}
+
 /// A number of bytes, or a text such as `"8 MiB"`, within a range.
 pub(super) fn byte_size(
     range: RangeInclusive<usize>,

@@ -15,13 +15,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_script::{Script, UnicodeScript};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::web::{Language, PagePart, ParsedPage};
+use crate::web::{Language, PagePart, PageTerms, ParsedPage, PartCounts};
 
 /// Longer words are keys and digests.
 const MAX_WORD_BYTES: usize = 64;
@@ -88,6 +88,24 @@ pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
             }
         });
     }
+}
+
+/// The terms of a page, counted by the part they began in.
+#[must_use]
+pub fn count_terms(page: &ParsedPage) -> PageTerms {
+    let mut counts: FxHashMap<Box<str>, PartCounts> = FxHashMap::default();
+    for_each_term(page, |part, term| {
+        let at = part as usize;
+        match counts.get_mut(term) {
+            Some(counts) => counts[at] = counts[at].saturating_add(1),
+            None => {
+                let mut first = PartCounts::default();
+                first[at] = 1;
+                counts.insert(term.into(), first);
+            }
+        }
+    });
+    PageTerms::new(page.language, counts)
 }
 
 /// Gives each term of a text that stands by itself: an anchor, a description.

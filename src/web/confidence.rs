@@ -30,6 +30,22 @@ macro_rules! confidence {
                 }
             }
 
+            /// From log-odds: 1 / (1 + e^−x). NaN, which no sum of finite evidence gives,
+            /// counts as knowing nothing.
+            #[must_use]
+            pub fn from_log_odds(log_odds: f64) -> Self {
+                match log_odds.is_nan() {
+                    true => Self::NEUTRAL,
+                    false => Self(1.0 / (1.0 + (-log_odds).exp())),
+                }
+            }
+
+            /// ln(p / (1 − p)); infinite at 0 and 1.
+            #[must_use]
+            pub fn log_odds(self) -> f64 {
+                self.0.ln() - self.complement().ln()
+            }
+
             /// The probability of the target class.
             #[must_use]
             pub fn get(self) -> f64 {
@@ -74,6 +90,22 @@ mod tests {
             assert_eq!(SiteConfidence::new(bad), Err(ConfidenceError(bad)));
         }
         assert!(SiteConfidence::new(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn log_odds_and_back() {
+        assert_eq!(SiteConfidence::from_log_odds(0.0), SiteConfidence::NEUTRAL);
+        let nine_to_one = SiteConfidence::from_log_odds(9_f64.ln());
+        assert!((nine_to_one.get() - 0.9).abs() < 1e-12);
+        assert!((nine_to_one.log_odds() - 9_f64.ln()).abs() < 1e-12);
+        assert_eq!(
+            SiteConfidence::from_log_odds(f64::INFINITY),
+            SiteConfidence(1.0)
+        );
+        assert_eq!(
+            PageConfidence::from_log_odds(f64::NAN),
+            PageConfidence::NEUTRAL
+        );
     }
 
     #[test]

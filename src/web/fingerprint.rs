@@ -1,6 +1,8 @@
-//! Fingerprints of texts: near-duplicate pages have fingerprints that differ in few bits.
+//! Fingerprints of texts, where near-duplicates differ in few bits, and of models, where
+//! any difference is a difference.
 //!
-//! The computation is `parse::fingerprint`; here is only what the number means.
+//! The computations are `parse::fingerprint` and `classify::model_file`; here is only what
+//! the numbers mean.
 
 use std::fmt;
 
@@ -39,6 +41,30 @@ impl Fingerprint {
 }
 
 impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Names a site model by its content: two models with one fingerprint judge alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModelFingerprint(u64);
+
+impl ModelFingerprint {
+    /// Wraps a computed hash.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The hash itself, for files.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ModelFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }

@@ -12,7 +12,11 @@
 //! | [`PageText`], [`PagePart`] | the words of a page with the part each stood in | `text.rs` |
 //! | [`Language`] | what the page is written in | `language.rs` |
 //! | [`Fingerprint`] | near-duplicates have near fingerprints | `fingerprint.rs` |
+//! | [`PageTerms`] | what the classifier sees of a page | `terms.rs` |
 //! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
+//! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
+//! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
+//! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
@@ -23,14 +27,23 @@ mod link;
 mod page;
 mod parameters;
 mod site;
+mod terms;
 mod text;
 mod url;
+mod verdict;
+mod visit;
 
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, ModelFingerprint};
 pub use language::Language;
 pub use link::{IntrinsicLink, LinkKind, TransversalLink};
 pub use page::{ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs};
 pub use site::{SiteId, SiteIdError};
+pub use terms::{PageTerms, PartCounts};
 pub use text::{PagePart, PageText};
 pub use url::{CANONICAL_FORM, MAX_URL_BYTES, PageKey, PageUrl, Scheme, UrlError};
+pub use verdict::{UndecidedReason, Verdict};
+pub use visit::{
+    FoundLink, PageKind, PageStep, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason,
+    TellingWord, TellingWords, VisitCost,
+};

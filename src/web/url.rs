@@ -156,6 +156,21 @@ impl PageUrl {
         PageKey(xxh3_64_with_seed(page, site))
     }
 
+    /// The same also for `/dir/` and `/dir/index.html`: a directory and the document that
+    /// servers show for it are one page to whoever walks through a site. They are two to
+    /// an archive, which may hold only one of them.
+    #[must_use]
+    pub fn document_key(&self) -> PageKey {
+        let path = self.path();
+        let (directory, document) = path.split_at(path.rfind('/').map_or(0, |at| at + 1));
+        if self.0.query().is_some() || !is_default_document(document) {
+            return self.key();
+        }
+        let mut url = self.0.clone();
+        url.set_path(directory);
+        Self(url).key()
+    }
+
     /// Whether both addresses are the same page whatever the scheme and `www.`: what a
     /// [`PageKey`] promises, without the chance of a collision.
     #[must_use]
@@ -233,6 +248,18 @@ impl PageKey {
     pub fn get(self) -> u64 {
         self.0
     }
+}
+
+/// The documents that servers show for a directory.
+fn is_default_document(name: &str) -> bool {
+    let Some((stem, extension)) = name.split_once('.') else {
+        return false;
+    };
+    let is = |word: &str, words: &[&str]| words.iter().any(|own| own.eq_ignore_ascii_case(word));
+    let extensions = [
+        "html", "htm", "shtml", "xhtml", "php", "php3", "php5", "asp", "aspx", "jsp", "cgi", "cfm",
+    ];
+    is(stem, &["index", "default"]) && is(extension, &extensions)
 }
 
 fn drop_fragment_and_user(url: &mut Url) {
@@ -412,6 +439,31 @@ mod tests {
             assert_ne!(page(other).key(), one.key(), "{other}");
             assert!(!page(other).is_same_page(&one), "{other}");
         }
+    }
+
+    #[test]
+    fn a_directory_and_its_index_are_one_document() {
+        let front = page("http://www.example.org/");
+        for same in [
+            "http://example.org/index.html",
+            "https://example.org/Default.ASPX",
+        ] {
+            assert_eq!(page(same).document_key(), front.document_key(), "{same}");
+            assert_ne!(page(same).key(), front.key(), "{same}");
+        }
+        for other in [
+            "http://example.org/index.html?page=2",
+            "http://example.org/index",
+            "http://example.org/index.pdf",
+            "http://example.org/myindex.html",
+            "http://example.org/a/index.html",
+        ] {
+            assert_ne!(page(other).document_key(), front.document_key(), "{other}");
+        }
+        assert_eq!(
+            page("http://example.org/a/index.php").document_key(),
+            page("http://example.org/a/").document_key()
+        );
     }
 
     /// If this fails, a rule has changed: give `CANONICAL_FORM` a new number.

@@ -1,0 +1,236 @@
+//! Everything that was learned about the sites of one topic.
+
+use serde::{Deserialize, Serialize};
+
+use crate::web::{
+    ModelFingerprint, PageConfidence, PageKind, PageTerms, TellingWord, TellingWords,
+};
+
+use super::calibration::Calibration;
+use super::centroid::CentroidClassifier;
+use super::linear::LinearClassifier;
+use super::vector::{Feature, PageVector};
+use super::vocabulary::Vocabulary;
+use super::{Aspect, PageClassifier, model_file};
+
+/// How many telling words of each side a page is explained by.
+const TELLING_WORDS: usize = 6;
+
+/// A learned topic: judges pages, and says how sure a site must be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteModel {
+    topic: String,
+    vocabulary: Vocabulary,
+    pages: PageModel,
+    calibration: Calibration,
+    thresholds: Thresholds,
+    fingerprint: ModelFingerprint,
+}
+
+/// When is enough enough?
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// The site confidence, for or against, at which a verdict is reached (paper 4.3.3).
+    pub p_threshold: f64,
+    /// A verdict before the end of the site needs so many pages that spoke.
+    pub min_speaking_pages: usize,
+    /// A page with fewer known terms is mute.
+    pub min_known_terms: usize,
+}
+
+/// The page classifiers there are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum PageModel {
+    /// Logistic regression.
+    Linear(LinearClassifier),
+    /// The paper's centroids.
+    Centroid(CentroidClassifier),
+}
+
+/// What a model says about a page.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JudgedPage {
+    /// Too few known words to say anything.
+    Mute,
+    /// The page spoke.
+    Spoke {
+        /// Pr\[p | target\].
+        confidence: PageConfidence,
+        /// How often confidences of this kind of page are wrong.
+        p_err: f64,
+        /// The words that decided.
+        telling_words: TellingWords,
+    },
+}
+
+// === impl SiteModel ===
+
+impl SiteModel {
+    /// Puts a model together.
+    #[must_use]
+    pub fn new(
+        topic: String,
+        vocabulary: Vocabulary,
+        pages: PageModel,
+        calibration: Calibration,
+        thresholds: Thresholds,
+    ) -> Self {
+        let mut model = Self {
+            topic,
+            vocabulary,
+            pages,
+            calibration,
+            thresholds,
+            fingerprint: ModelFingerprint::from_bits(0),
+        };
+        model.fingerprint = model_file::fingerprint(&model);
+        model
+    }
+
+    /// Judges one page.
+    #[must_use]
+    pub fn judge(&self, terms: &PageTerms, kind: PageKind) -> JudgedPage {
+        let page = self.vocabulary.vector(terms);
+        if page.known_terms() < self.thresholds.min_known_terms {
+            return JudgedPage::Mute;
+        }
+        let classifier = self.pages.classifier();
+        let score = classifier.score(&page);
+        JudgedPage::Spoke {
+            confidence: self.calibration.confidence(score, kind),
+            p_err: self.calibration.of_kind(kind).p_err,
+            telling_words: self.telling_words(classifier.contributions(&page)),
+        }
+    }
+
+    fn telling_words(&self, mut contributions: Vec<(Feature, f64)>) -> TellingWords {
+        contributions.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let word = |(feature, weight): &(Feature, f64)| TellingWord {
+            term: self.vocabulary.term(*feature).into(),
+            weight: *weight,
+        };
+        let speaking_for = contributions.iter().filter(|(_, weight)| *weight > 0.0);
+        let against = contributions
+            .iter()
+            .rev()
+            .filter(|(_, weight)| *weight < 0.0);
+        TellingWords {
+            for_target: speaking_for.take(TELLING_WORDS).map(word).collect(),
+            against: against.take(TELLING_WORDS).map(word).collect(),
+        }
+    }
+
+    /// What the model looks for: each aspect with its most telling words.
+    #[must_use]
+    pub fn aspects(&self, words: usize) -> Vec<(String, Vec<TellingWord>)> {
+        let in_words = |aspect: Aspect| {
+            let mut features = aspect.features;
+            features.sort_by(|one, other| other.1.total_cmp(&one.1));
+            let telling = features.into_iter().take_while(|(_, weight)| *weight > 0.0);
+            let telling = telling.take(words).map(|(feature, weight)| TellingWord {
+                term: self.vocabulary.term(feature).into(),
+                weight,
+            });
+            (aspect.title, telling.collect())
+        };
+        let aspects = self.pages.classifier().aspects();
+        aspects.into_iter().map(in_words).collect()
+    }
+
+    /// The topic, by its name.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The terms it knows.
+    #[must_use]
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// Its page classifier.
+    #[must_use]
+    pub fn pages(&self) -> &PageModel {
+        &self.pages
+    }
+
+    /// What its scores are worth.
+    #[must_use]
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    /// When a verdict is reached.
+    #[must_use]
+    pub fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
+    }
+
+    /// The same model with other thresholds; it has another fingerprint.
+    #[must_use]
+    pub fn with_thresholds(self, thresholds: Thresholds) -> Self {
+        Self::new(
+            self.topic,
+            self.vocabulary,
+            self.pages,
+            self.calibration,
+            thresholds,
+        )
+    }
+
+    /// Names the model by its content.
+    #[must_use]
+    pub fn fingerprint(&self) -> ModelFingerprint {
+        self.fingerprint
+    }
+}
+
+// === impl Thresholds ===
+
+impl Thresholds {
+    pub(super) fn is_sound(&self) -> bool {
+        (0.5..1.0).contains(&self.p_threshold)
+    }
+}
+
+// === impl PageModel ===
+
+impl PageModel {
+    /// The classifier behind its trait.
+    #[must_use]
+    pub fn classifier(&self) -> &dyn PageClassifier {
+        match self {
+            Self::Linear(linear) => linear,
+            Self::Centroid(centroid) => centroid,
+        }
+    }
+
+    /// The score of a page.
+    #[must_use]
+    pub fn score(&self, page: &PageVector) -> f64 {
+        self.classifier().score(page)
+    }
+
+    /// The name by which users choose it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Linear(_) => "linear",
+            Self::Centroid(_) => "centroid",
+        }
+    }
+
+    /// Whether all tables have the length that `features` terms need, and all numbers are
+    /// numbers.
+    pub(super) fn is_sound(&self, features: usize) -> bool {
+        match self {
+            Self::Linear(linear) => {
+                linear.weights.len() == features
+                    && linear.bias.is_finite()
+                    && linear.weights.iter().all(|weight| weight.is_finite())
+            }
+            Self::Centroid(centroid) => centroid.is_sound(features),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A site model as bytes.
+//!
+//! ```text
+//! "sitescout model\n"   16 bytes
+//! version               u32, little endian
+//! length of the payload u64
+//! payload               postcard
+//! xxh3 of the payload   u64: the checksum, and the model's fingerprint
+//! ```
+//!
+//! Invariant: what can be read judges without panic: lengths agree and numbers are finite.
+//! Same model, same bytes.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::web::ModelFingerprint;
+
+use super::calibration::Calibration;
+use super::model::{PageModel, SiteModel, Thresholds};
+use super::vocabulary::{TermWeights, Vocabulary};
+
+const MAGIC: &[u8; 16] = b"sitescout model\n";
+
+/// Counts up whenever a model of before would be read or judged differently: also when
+/// terms, weights or kinds of page change their meaning.
+const VERSION: u32 = 1;
+
+const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
+
+/// Why bytes are no usable model.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ModelFileError {
+    /// Something else altogether.
+    #[error("this is not a site model")]
+    NotAModel,
+    /// Written by another version of the program. Not: damaged.
+    #[error(
+        "the model has format {found}, this sitescout reads format {VERSION}; \
+         train it again, or use the sitescout that made it"
+    )]
+    OtherVersion {
+        /// The format of the file.
+        found: u32,
+    },
+    /// The file ends too early or goes on too long, or its checksum is wrong.
+    #[error("the model is damaged ({0}); restore or train it again")]
+    Damaged(&'static str),
+}
+
+/// Image of the payload.
+#[derive(Serialize, Deserialize)]
+struct Payload {
+    topic: String,
+    terms: Vec<Box<str>>,
+    weights: TermWeights,
+    pages: PageModel,
+    calibration: Calibration,
+    thresholds: Thresholds,
+}
+
+impl SiteModel {
+    /// The model as a file holds it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let payload = payload(self);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len() + size_of::<u64>());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((payload.len() as u64).to_le_bytes());
+        bytes.extend(&payload);
+        bytes.extend(xxh3_64(&payload).to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`SiteModel::to_bytes`] wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFileError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(ModelFileError::NotAModel)?;
+        let (version, rest) = rest
+            .split_first_chunk()
+            .ok_or(ModelFileError::Damaged("it ends in its header"))?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(ModelFileError::OtherVersion { found: version });
+        }
+        let (length, rest) = rest
+            .split_first_chunk()
+            .ok_or(ModelFileError::Damaged("it ends in its header"))?;
+        let (payload, checksum) = rest
+            .split_last_chunk()
+            .filter(|(payload, _)| payload.len() as u64 == u64::from_le_bytes(*length))
+            .ok_or(ModelFileError::Damaged("its length is wrong"))?;
+        if xxh3_64(payload) != u64::from_le_bytes(*checksum) {
+            return Err(ModelFileError::Damaged("its checksum is wrong"));
+        }
+        let payload: Payload = postcard::from_bytes(payload)
+            .map_err(|_| ModelFileError::Damaged("its content makes no sense"))?;
+        match payload.is_sound() {
+            true => Ok(Self::new(
+                payload.topic,
+                Vocabulary::new(payload.terms, payload.weights),
+                payload.pages,
+                payload.calibration,
+                payload.thresholds,
+            )),
+            false => Err(ModelFileError::Damaged("its content makes no sense")),
+        }
+    }
+}
+
+impl Payload {
+    fn is_sound(&self) -> bool {
+        let features = self.terms.len();
+        let ascending = self.terms.is_sorted_by(|one, other| one < other);
+        ascending
+            && self.weights.is_sound(features)
+            && self.pages.is_sound(features)
+            && self.calibration.is_sound()
+            && self.thresholds.is_sound()
+    }
+}
+
+/// The fingerprint of a model: the checksum of its payload.
+pub(super) fn fingerprint(model: &SiteModel) -> ModelFingerprint {
+    ModelFingerprint::from_bits(xxh3_64(&payload(model)))
+}
+
+fn payload(model: &SiteModel) -> Vec<u8> {
+    let payload = Payload {
+        topic: model.topic().to_owned(),
+        terms: model.vocabulary().terms().map(Box::from).collect(),
+        weights: model.vocabulary().weights().clone(),
+        pages: model.pages().clone(),
+        calibration: *model.calibration(),
+        thresholds: *model.thresholds(),
+    };
+    postcard::to_stdvec(&payload).expect("plain numbers and texts can be written to memory")
+}

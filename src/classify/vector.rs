@@ -1,0 +1,93 @@
+//! Pages as vectors of length one.
+
+/// A feature: the number of a term in a vocabulary.
+pub type Feature = u32;
+
+/// A page as a classifier sees it: the weights of the features it has, by ascending
+/// feature.
+///
+/// Invariant: the length is 1, or 0 if the page has no feature.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageVector {
+    entries: Vec<(Feature, f32)>,
+}
+
+impl PageVector {
+    /// Brings weights to length one. They must come by ascending feature.
+    #[must_use]
+    pub fn normalised(mut entries: Vec<(Feature, f32)>) -> Self {
+        debug_assert!(
+            entries.is_sorted_by(|one, other| one.0 < other.0),
+            "features ascend"
+        );
+        let squares = entries.iter().map(|(_, weight)| f64::from(weight * weight));
+        let length = squares.sum::<f64>().sqrt();
+        if length > 0.0 {
+            for (_, weight) in &mut entries {
+                *weight = narrow(f64::from(*weight) / length);
+            }
+        }
+        Self { entries }
+    }
+
+    /// The features the page has, with their weights.
+    #[must_use]
+    pub fn entries(&self) -> &[(Feature, f32)] {
+        &self.entries
+    }
+
+    /// How many known terms the page has.
+    #[must_use]
+    pub fn known_terms(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The scalar product with a weight for each feature.
+    #[must_use]
+    pub fn dot(&self, weights: &[f32]) -> f64 {
+        let products = self
+            .entries
+            .iter()
+            .map(|(feature, weight)| f64::from(*weight) * f64::from(weights[*feature as usize]));
+        products.sum()
+    }
+
+    /// The scalar product with another page.
+    #[must_use]
+    pub fn dot_page(&self, other: &Self) -> f64 {
+        let mut sum = 0.0;
+        let mut theirs = other.entries.iter().peekable();
+        for (feature, weight) in &self.entries {
+            while theirs.next_if(|(other, _)| other < feature).is_some() {}
+            if let Some((_, other)) = theirs.next_if(|(other, _)| other == feature) {
+                sum += f64::from(*weight) * f64::from(*other);
+            }
+        }
+        sum
+    }
+}
+
+/// Model files hold single precision: twice the numbers would not judge better.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "rounding is what is asked for"
+)]
+pub(super) fn narrow(number: f64) -> f32 {
+    number as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_have_length_one() {
+        let vector = PageVector::normalised(vec![(1, 3.0), (4, 4.0)]);
+        assert_eq!(vector.entries(), [(1, 0.6), (4, 0.8)]);
+        assert!((vector.dot_page(&vector) - 1.0).abs() < 1e-6);
+        let other = PageVector::normalised(vec![(0, 1.0), (4, 1.0), (5, 1.0)]);
+        assert!((vector.dot_page(&other) - 0.8 / 3_f64.sqrt()).abs() < 1e-6);
+        assert!((vector.dot(&[9.0, 1.0, 9.0, 9.0, 0.5]) - 1.0).abs() < 1e-6);
+        assert_eq!(PageVector::normalised(Vec::new()).known_terms(), 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! The internal crawler: samples one site until its class is sure enough (paper 4.3).
+//!
+//! In: one [`SiteVisit`]. Out: one [`SiteReport`]. In between, pages are read best first
+//! ([`page_frontier`](self)), each is judged by the topic's model, and the evidence adds up
+//! until the verdict is reached, the site is exhausted, or the budget is spent. If links
+//! are wanted, reading goes on until there are enough of them.
+//!
+//! Invariants:
+//! - Sampling never fails: a dead site is a verdict, `Undecided(Unreachable)`.
+//! - A visit holds nothing but its own site; when it ends, all of it is gone.
+//! - Every page is asked for at most once, and the budget bounds all requests together,
+//!   answered or not.
+//! - Verdict and confidence freeze when the threshold is passed: pages that are read later
+//!   for their links change neither.
+
+mod page_frontier;
+mod site_sample;
+
+use std::sync::Arc;
+
+use crate::classify::{JudgedPage, SiteModel};
+use crate::config::InternalSettings;
+use crate::fetch::Fetcher;
+use crate::parse::{self, ParseLimits};
+use crate::web::{
+    FetchedPage, LinkKind, PageKind, ParsedPage, Purpose, SiteId, SiteReport, SiteVisit,
+    StepOutcome, StopReason, TransversalLink,
+};
+use page_frontier::{Candidate, PageFrontier};
+use site_sample::SiteSample;
+
+/// Larger bodies are read on a thread where waiting for it holds up nobody.
+const LARGE_BODY_BYTES: usize = 128 << 10;
+
+/// Samples sites for one topic. One crawler serves any number of visits at once.
+#[derive(Clone)]
+pub struct InternalCrawler {
+    fetcher: Arc<dyn Fetcher>,
+    model: Arc<SiteModel>,
+    settings: InternalSettings,
+    limits: ParseLimits,
+}
+
+/// A page as it was read and judged.
+struct ReadPage {
+    parsed: ParsedPage,
+    judged: JudgedPage,
+}
+
+impl InternalCrawler {
+    /// A crawler that gets pages from `fetcher` and judges them by `model`.
+    #[must_use]
+    pub fn new(
+        fetcher: Arc<dyn Fetcher>,
+        model: Arc<SiteModel>,
+        settings: InternalSettings,
+        limits: ParseLimits,
+    ) -> Self {
+        Self {
+            fetcher,
+            model,
+            settings,
+            limits,
+        }
+    }
+
+    /// The model that judges.
+    #[must_use]
+    pub fn model(&self) -> &Arc<SiteModel> {
+        &self.model
+    }
+
+    /// Judges one site.
+    pub async fn sample(&self, visit: SiteVisit) -> SiteReport {
+        let purpose = visit.purpose;
+        let mut frontier = PageFrontier::new(&visit.entry);
+        let mut sample = SiteSample::new(visit, Arc::clone(&self.model), self.settings);
+        let stop_reason = loop {
+            if let Some(reason) = self.reason_to_stop(&sample, purpose) {
+                break reason;
+            }
+            let Some(page) = frontier.best() else {
+                break StopReason::Exhausted;
+            };
+            if let Some(reason) = self.follow(page, &mut frontier, &mut sample).await {
+                break reason;
+            }
+        };
+        sample.into_report(stop_reason)
+    }
+
+    /// The stopping rule (paper 4.3.3 and 4.3.4).
+    fn reason_to_stop(&self, sample: &SiteSample, purpose: Purpose) -> Option<StopReason> {
+        if sample.is_decided() {
+            match purpose {
+                Purpose::Verdict => return Some(StopReason::Confident),
+                Purpose::VerdictAndLinks if sample.link_rank() >= self.settings.link_threshold => {
+                    return Some(StopReason::LinksFound);
+                }
+                Purpose::VerdictAndLinks => {}
+            }
+        }
+        (sample.requests() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
+    }
+
+    /// Asks for a page, and for what it redirects to, and adds what is found to the sample.
+    async fn follow(
+        &self,
+        mut page: Candidate,
+        frontier: &mut PageFrontier,
+        sample: &mut SiteSample,
+    ) -> Option<StopReason> {
+        for _ in 0..=self.settings.max_redirects {
+            let fetched = match self.fetcher.fetch(&page.url).await {
+                Ok(fetched) => fetched,
+                Err(error) => {
+                    tracing::debug!(page = %page.url, %error, "no answer");
+                    sample.add_failure(page, StepOutcome::Unanswered);
+                    return sample.is_unreachable().then_some(StopReason::Unreachable);
+                }
+            };
+            sample.add_response(&fetched);
+            let Some(target) = fetched.redirect_target() else {
+                return self.take(page, fetched, frontier, sample).await;
+            };
+            let from = page.url.clone();
+            sample.add_failure(page.clone(), StepOutcome::Redirect(target.clone()));
+            if target.site() != *sample.site() {
+                let is_alias = page.kind == PageKind::Homepage && sample.is_silent();
+                return is_alias.then(|| sample.become_alias(target.site()));
+            }
+            if !frontier.may_ask(&from, &target) || sample.requests() >= self.settings.page_budget {
+                return None;
+            }
+            page.url = target;
+        }
+        None
+    }
+
+    /// Reads an answered page and adds it to the sample.
+    async fn take(
+        &self,
+        page: Candidate,
+        fetched: FetchedPage,
+        frontier: &mut PageFrontier,
+        sample: &mut SiteSample,
+    ) -> Option<StopReason> {
+        if !fetched.status.is_success() {
+            sample.add_failure(page, StepOutcome::Failed(fetched.status));
+            return None;
+        }
+        let ReadPage { parsed, judged } = self.read(fetched, page.kind).await;
+        if parsed.signs.parked && page.kind == PageKind::Homepage {
+            sample.add_failure(page, StepOutcome::NoPage);
+            return Some(sample.become_parked());
+        }
+        let kind = page.kind;
+        let confidence = sample.add_page(page, &parsed, judged);
+        if kind == PageKind::Homepage && sample.is_silent() {
+            if let Some(site) = leads_away(&parsed) {
+                return Some(sample.become_alias(site));
+            }
+        }
+        if !parsed.robots.nofollow {
+            frontier.add_links(&parsed.intrinsic_links, confidence, kind);
+        }
+        None
+    }
+
+    async fn read(&self, fetched: FetchedPage, kind: PageKind) -> ReadPage {
+        let model = Arc::clone(&self.model);
+        let limits = self.limits;
+        let is_large = fetched.body.len() > LARGE_BODY_BYTES;
+        let read = move || {
+            let parsed = parse::parse(&fetched, &limits);
+            let judged = model.judge(&parse::words::count_terms(&parsed), kind);
+            ReadPage { parsed, judged }
+        };
+        if !is_large {
+            return read();
+        }
+        match tokio::task::spawn_blocking(read).await {
+            Ok(read) => read,
+            // A panic stays one, and is contained where visits are held.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// The other site that a page sends its readers to, if it does.
+fn leads_away(page: &ParsedPage) -> Option<SiteId> {
+    let refresh = |link: &&TransversalLink| link.kind == LinkKind::Refresh;
+    let link = page.transversal_links.iter().find(refresh)?;
+    Some(link.site.clone())
+}

@@ -1,0 +1,307 @@
+//! What is known about the site so far.
+//!
+//! Invariant: once decided, verdict and confidence do not change any more; steps, links and
+//! cost go on growing until the visit ends.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
+use crate::config::InternalSettings;
+use crate::web::{
+    ContentKind, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, ParsedPage,
+    SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
+    UndecidedReason, Verdict, VisitCost,
+};
+
+use super::page_frontier::Candidate;
+
+/// A sample of a site, growing page by page.
+pub(super) struct SiteSample {
+    visit: SiteVisit,
+    model: Arc<SiteModel>,
+    settings: InternalSettings,
+    evidence: SiteEvidence,
+    /// The evidence at which the verdict was reached, and after how many steps.
+    frozen: Option<(SiteEvidence, usize)>,
+    /// Σ linkWeight over the pages read.
+    link_weights: f64,
+    steps: Vec<PageStep>,
+    links: Vec<FoundLink>,
+    /// Of the pages that spoke.
+    fingerprints: Vec<Fingerprint>,
+    alias_of: Option<SiteId>,
+    cost: VisitCost,
+    started: Instant,
+}
+
+// === impl SiteSample ===
+
+impl SiteSample {
+    pub(super) fn new(visit: SiteVisit, model: Arc<SiteModel>, settings: InternalSettings) -> Self {
+        Self {
+            evidence: SiteEvidence::new(visit.prior),
+            visit,
+            model,
+            settings,
+            frozen: None,
+            link_weights: 0.0,
+            steps: Vec::new(),
+            links: Vec::new(),
+            fingerprints: Vec::new(),
+            alias_of: None,
+            cost: VisitCost::default(),
+            started: Instant::now(),
+        }
+    }
+
+    pub(super) fn site(&self) -> &SiteId {
+        &self.visit.site
+    }
+
+    /// Requests made, answered or not.
+    pub(super) fn requests(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether nobody has answered anything.
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.cost.pages == 0
+    }
+
+    /// Whether no page has spoken.
+    pub(super) fn is_silent(&self) -> bool {
+        self.evidence.speaking_pages() == 0
+    }
+
+    /// Whether the verdict is reached.
+    pub(super) fn is_decided(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Σ linkWeight / confidence(target) (paper 4.3.4): grows slowly for relevant sites, so
+    /// that they give more links, and jumps for irrelevant ones.
+    pub(super) fn link_rank(&self) -> f64 {
+        link_rank(self.link_weights, self.judged().confidence())
+    }
+
+    /// Counts a response.
+    pub(super) fn add_response(&mut self, fetched: &FetchedPage) {
+        self.cost.pages += 1;
+        self.cost.body_bytes += fetched.body.len() as u64;
+    }
+
+    /// Adds a request that gave no page.
+    pub(super) fn add_failure(&mut self, page: Candidate, outcome: StepOutcome) {
+        if outcome == StepOutcome::Unanswered {
+            self.cost.unanswered += 1;
+        }
+        self.add_step(
+            page,
+            outcome,
+            PageConfidence::NEUTRAL,
+            TellingWords::default(),
+            0,
+        );
+    }
+
+    /// Adds a page that was read, and returns how sure it is of its class.
+    pub(super) fn add_page(
+        &mut self,
+        page: Candidate,
+        parsed: &ParsedPage,
+        judged: JudgedPage,
+    ) -> PageConfidence {
+        let is_page = parsed.content != ContentKind::Other
+            && !parsed.signs.soft_404
+            && !parsed.signs.parked
+            && !parsed.signs.empty_shell;
+        let (outcome, confidence, telling_words) = match judged {
+            _ if !is_page => (
+                StepOutcome::NoPage,
+                PageConfidence::NEUTRAL,
+                TellingWords::default(),
+            ),
+            JudgedPage::Mute => (
+                StepOutcome::Mute,
+                PageConfidence::NEUTRAL,
+                TellingWords::default(),
+            ),
+            JudgedPage::Spoke {
+                confidence,
+                p_err,
+                telling_words,
+            } => match self.is_repetition(parsed.fingerprint) {
+                true => (StepOutcome::NearDuplicate, confidence, telling_words),
+                false => {
+                    self.evidence.add(confidence, p_err);
+                    self.fingerprints.extend(parsed.fingerprint);
+                    (StepOutcome::Spoke, confidence, telling_words)
+                }
+            },
+        };
+        let transversal = parsed.transversal_links.len();
+        self.link_weights += link_weight(confidence, transversal, self.settings.link_constant);
+        let step = self.steps.len();
+        let found = parsed.transversal_links.iter().cloned();
+        self.links
+            .extend(found.map(|link| FoundLink { link, step }));
+        self.add_step(page, outcome, confidence, telling_words, transversal);
+        confidence
+    }
+
+    /// The entrance leads to another site.
+    pub(super) fn become_alias(&mut self, site: SiteId) -> StopReason {
+        self.alias_of = Some(site);
+        StopReason::Alias
+    }
+
+    /// The entrance is a placeholder.
+    pub(super) fn become_parked(&mut self) -> StopReason {
+        StopReason::Parked
+    }
+
+    /// Ends the visit.
+    pub(super) fn into_report(mut self, stop_reason: StopReason) -> SiteReport {
+        let judged = self.judged();
+        let verdict = match stop_reason {
+            StopReason::Unreachable => Verdict::Undecided(UndecidedReason::Unreachable),
+            StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
+            StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
+            _ if judged.speaking_pages() == 0 => Verdict::Undecided(UndecidedReason::NothingSpoke),
+            _ if judged.is_for_target() => Verdict::Relevant,
+            _ => Verdict::Irrelevant,
+        };
+        self.cost.duration = self.started.elapsed();
+        let report = SiteReport {
+            verdict,
+            confidence: judged.confidence(),
+            stop_reason,
+            frozen_after: self.frozen.map(|(_, steps)| steps),
+            steps: self.steps,
+            transversal_links: self.links,
+            alias_of: self.alias_of,
+            address: None,
+            fingerprint: majority(&self.fingerprints),
+            cost: self.cost,
+            model: self.model.fingerprint(),
+            site: self.visit.site,
+        };
+        tracing::debug!(
+            site = %report.site,
+            verdict = %report.verdict,
+            confidence = %report.confidence,
+            pages = report.cost.pages,
+            stop_reason = report.stop_reason.name(),
+            "site judged"
+        );
+        report
+    }
+
+    /// The evidence that counts: as it was when the verdict was reached, if it was.
+    fn judged(&self) -> SiteEvidence {
+        self.frozen.map_or(self.evidence, |(evidence, _)| evidence)
+    }
+
+    fn is_repetition(&self, fingerprint: Option<Fingerprint>) -> bool {
+        let Some(own) = fingerprint else { return false };
+        self.fingerprints.iter().any(|known| known.is_near(own))
+    }
+
+    fn add_step(
+        &mut self,
+        page: Candidate,
+        outcome: StepOutcome,
+        confidence: PageConfidence,
+        telling_words: TellingWords,
+        transversal_links: usize,
+    ) {
+        let thresholds = self.model.thresholds();
+        let site_confidence: SiteConfidence = self.judged().confidence();
+        self.steps.push(PageStep {
+            url: page.url,
+            kind: page.kind,
+            outcome,
+            confidence,
+            site_confidence,
+            telling_words,
+            transversal_links,
+        });
+        let is_decided = self.evidence.speaking_pages() >= thresholds.min_speaking_pages.max(1)
+            && self.evidence.certainty() >= thresholds.p_threshold;
+        if self.frozen.is_none() && is_decided {
+            self.frozen = Some((self.evidence, self.steps.len()));
+        }
+    }
+}
+
+/// linkWeight(p) = Pr\[p|target\] · |transversal links of p| + c (paper 4.3.4).
+#[allow(clippy::cast_precision_loss, reason = "no page has 2^53 links")]
+fn link_weight(confidence: PageConfidence, transversal_links: usize, constant: f64) -> f64 {
+    confidence.get() * transversal_links as f64 + constant
+}
+
+fn link_rank(link_weights: f64, confidence: SiteConfidence) -> f64 {
+    // Infinite if the site is certainly irrelevant: enough in any case.
+    link_weights / confidence.get()
+}
+
+/// The fingerprint of a site: bit by bit what most of its pages have. Of a tie, the first.
+fn majority(fingerprints: &[Fingerprint]) -> Option<Fingerprint> {
+    let first = fingerprints.first()?;
+    let mut bits = 0_u64;
+    for at in 0..u64::BITS {
+        let set = fingerprints
+            .iter()
+            .filter(|fingerprint| fingerprint.bits() >> at & 1 == 1)
+            .count();
+        let is_set = match (2 * set).cmp(&fingerprints.len()) {
+            std::cmp::Ordering::Greater => 1,
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => first.bits() >> at & 1,
+        };
+        bits |= is_set << at;
+    }
+    Some(Fingerprint::from_bits(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand, c = 1: pages of 0.8 with ten links and of 0.5 with two weigh 9 and 2; a
+    /// relevant site of 0.9 has `LinkRank` 11 / 0.9 = 12.2, an irrelevant one of 0.05 has 220.
+    #[test]
+    fn link_rank_grows_slowly_for_relevant_sites() {
+        let page = |confidence| PageConfidence::new(confidence).unwrap();
+        let site = |confidence| SiteConfidence::new(confidence).unwrap();
+        let weights = link_weight(page(0.8), 10, 1.0) + link_weight(page(0.5), 2, 1.0);
+        assert!((weights - 11.0).abs() < 1e-12);
+        assert!((link_rank(weights, site(0.9)) - 12.222_222).abs() < 1e-6);
+        assert!((link_rank(weights, site(0.05)) - 220.0).abs() < 1e-9);
+        assert!(link_rank(weights, site(0.0)).is_infinite());
+    }
+
+    #[test]
+    fn a_site_has_the_bits_that_most_of_its_pages_have() {
+        let prints = |bits: &[u64]| {
+            bits.iter()
+                .map(|bits| Fingerprint::from_bits(*bits))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(majority(&[]), None);
+        assert_eq!(
+            majority(&prints(&[0b1100])),
+            Some(Fingerprint::from_bits(0b1100))
+        );
+        assert_eq!(
+            majority(&prints(&[0b1100, 0b1010, 0b1001])),
+            Some(Fingerprint::from_bits(0b1000))
+        );
+        assert_eq!(
+            majority(&prints(&[0b10, 0b01])),
+            Some(Fingerprint::from_bits(0b10))
+        );
+    }
+}

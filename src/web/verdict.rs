@@ -1,0 +1,91 @@
+//! What is decided about a site.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// The judgement on a site.
+///
+/// Measurements count undecided sites as not relevant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// A site of the topic.
+    Relevant,
+    /// A site of something else.
+    Irrelevant,
+    /// Nothing can be said about it, for this reason.
+    Undecided(UndecidedReason),
+}
+
+/// Why nothing can be said about a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UndecidedReason {
+    /// Nobody answered.
+    Unreachable,
+    /// Pages were read, but none had enough known words to say anything.
+    NothingSpoke,
+    /// The site only leads to another one, which stands in the report.
+    Alias,
+    /// The homepage says that the domain is parked or for sale.
+    Parked,
+    /// Robots are asked to stay away.
+    Disallowed,
+    /// The site asked to be left alone until then.
+    Deferred {
+        /// Before this time it must not be visited.
+        not_before: SystemTime,
+    },
+    /// The visit was broken off before its end; the site is to be visited anew.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The word for lists and JSON: the contract is these three.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Relevant => "relevant",
+            Self::Irrelevant => "irrelevant",
+            Self::Undecided(_) => "undecided",
+        }
+    }
+
+    /// Whether the site is one of the topic.
+    #[must_use]
+    pub fn is_relevant(self) -> bool {
+        self == Self::Relevant
+    }
+
+    /// Why nothing was decided, if so.
+    #[must_use]
+    pub fn undecided_reason(self) -> Option<UndecidedReason> {
+        match self {
+            Self::Undecided(reason) => Some(reason),
+            Self::Relevant | Self::Irrelevant => None,
+        }
+    }
+}
+
+impl UndecidedReason {
+    /// A short name for lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::NothingSpoke => "nothing-spoke",
+            Self::Alias => "alias",
+            Self::Parked => "parked",
+            Self::Disallowed => "disallowed",
+            Self::Deferred { .. } => "deferred",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecided(reason) => write!(f, "undecided ({})", reason.name()),
+            decided => f.write_str(decided.name()),
+        }
+    }
+}

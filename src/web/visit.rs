@@ -1,0 +1,286 @@
+//! The two doors of the house: the order that enters an internal crawler, and the report
+//! that leaves it.
+//!
+//! Invariant: the report holds everything that anybody later asks about a visit: the
+//! verdict and each step towards it, the links found, what it cost, and which model
+//! judged. Nothing else leaves an internal crawler.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::{
+    Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId,
+    TransversalLink, Verdict,
+};
+
+/// An order: judge this site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteVisit {
+    /// The site to judge.
+    pub site: SiteId,
+    /// Where to enter it: the homepage in the spelling that was found.
+    pub entry: PageUrl,
+    /// π, the probability that it is relevant before anything is read.
+    pub prior: SiteConfidence,
+    /// What the visit is for.
+    pub purpose: Purpose,
+}
+
+/// What a visit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Only the verdict: reading ends with it.
+    Verdict,
+    /// The verdict, and links to further sites, as paper 4.3.4 has it.
+    VerdictAndLinks,
+}
+
+/// What an internal crawler found out about a site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteReport {
+    /// The site that was visited.
+    pub site: SiteId,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Pr\[target | pages that spoke\], frozen when the verdict was reached.
+    pub confidence: SiteConfidence,
+    /// Why reading ended.
+    pub stop_reason: StopReason,
+    /// After how many steps the verdict froze; none if the threshold was never passed.
+    pub frozen_after: Option<usize>,
+    /// Every request for a page, in order.
+    pub steps: Vec<PageStep>,
+    /// Links to other sites, one for each target page and page that holds it.
+    pub transversal_links: Vec<FoundLink>,
+    /// The site this one only leads to, if so.
+    pub alias_of: Option<SiteId>,
+    /// The address that answered, if there is one.
+    pub address: Option<IpAddr>,
+    /// Mirrors have near fingerprints; none if no page had words.
+    pub fingerprint: Option<Fingerprint>,
+    /// What the visit cost.
+    pub cost: VisitCost,
+    /// The model that judged.
+    pub model: ModelFingerprint,
+}
+
+/// Why an internal crawler stopped reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// The site confidence passed its threshold, and no links were wanted.
+    Confident,
+    /// After the verdict, enough links were found (`LinkRank`, paper 4.3.4).
+    LinksFound,
+    /// There was no further page to ask for.
+    Exhausted,
+    /// The page budget was spent.
+    BudgetSpent,
+    /// Nobody answered.
+    Unreachable,
+    /// The site leads to another one.
+    Alias,
+    /// The homepage is a placeholder.
+    Parked,
+    /// The site asked to be left alone.
+    Deferred,
+    /// The visit was broken off from outside.
+    Interrupted,
+}
+
+/// One request for a page and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageStep {
+    /// The page asked for.
+    pub url: PageUrl,
+    /// How far from the entrance it lies.
+    pub kind: PageKind,
+    /// What came of it.
+    pub outcome: StepOutcome,
+    /// Pr\[p | target\]; 1/2 for pages that said nothing.
+    pub confidence: PageConfidence,
+    /// The site confidence after this step.
+    pub site_confidence: SiteConfidence,
+    /// The words that decided this page.
+    pub telling_words: TellingWords,
+    /// How many transversal links the page holds.
+    pub transversal_links: usize,
+}
+
+/// How far from the entrance of its site a page lies. Pages of one kind share a
+/// calibration: they are about equally reliable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PageKind {
+    /// The entrance, or what it shows in frames or leads to by itself.
+    Homepage,
+    /// Linked from the homepage.
+    Inner,
+    /// Everything further in.
+    Deep,
+}
+
+/// What came of a request for a page.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StepOutcome {
+    /// The page spoke: it is evidence.
+    Spoke,
+    /// Too few known words to say anything.
+    Mute,
+    /// It repeats a page that spoke already.
+    NearDuplicate,
+    /// It is no page at all, whatever its status says: parked, not found, an empty shell,
+    /// or neither HTML nor text.
+    NoPage,
+    /// It leads elsewhere.
+    Redirect(PageUrl),
+    /// The server answered with an error.
+    Failed(StatusCode),
+    /// There was no answer.
+    Unanswered,
+}
+
+/// The words that decided a page, the most telling first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TellingWords {
+    /// Words that spoke for the topic.
+    pub for_target: Vec<TellingWord>,
+    /// Words that spoke against it.
+    pub against: Vec<TellingWord>,
+}
+
+/// A word and how much it told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TellingWord {
+    /// The term, as the classifier knows it: lower case, stemmed.
+    pub term: Box<str>,
+    /// Its share in the score; positive speaks for the topic.
+    pub weight: f64,
+}
+
+/// A transversal link and the page that holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundLink {
+    /// The link.
+    pub link: TransversalLink,
+    /// Which of the report's steps read the page that holds it.
+    pub step: usize,
+}
+
+/// What a visit cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VisitCost {
+    /// Requests for pages that got a response: errors and redirect hops included,
+    /// robots.txt not.
+    pub pages: usize,
+    /// Requests that nobody answered.
+    pub unanswered: usize,
+    /// Bytes of bodies, decoded.
+    pub body_bytes: u64,
+    /// How long it took, waiting included.
+    pub duration: Duration,
+}
+
+// === impl SiteVisit ===
+
+impl SiteVisit {
+    /// A visit to the homepage with nothing known in advance, for the verdict alone.
+    #[must_use]
+    pub fn new(site: SiteId) -> Self {
+        Self {
+            entry: PageUrl::homepage(&site, Scheme::Http),
+            site,
+            prior: SiteConfidence::NEUTRAL,
+            purpose: Purpose::Verdict,
+        }
+    }
+}
+
+// === impl SiteReport ===
+
+impl SiteReport {
+    /// How many pages spoke.
+    #[must_use]
+    pub fn speaking_pages(&self) -> usize {
+        let spoke = |step: &&PageStep| step.outcome == StepOutcome::Spoke;
+        self.steps.iter().filter(spoke).count()
+    }
+}
+
+// === impl PageStep ===
+
+impl PageStep {
+    /// Whether the page had its say: it spoke, or repeated what was said already. Pages
+    /// that did not are left out of local edge weights.
+    #[must_use]
+    pub fn has_opinion(&self) -> bool {
+        matches!(
+            self.outcome,
+            StepOutcome::Spoke | StepOutcome::NearDuplicate
+        )
+    }
+}
+
+// === impl PageKind ===
+
+impl PageKind {
+    /// All kinds, from the entrance inwards.
+    pub const ALL: [Self; 3] = [Self::Homepage, Self::Inner, Self::Deep];
+
+    /// A short name for lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Homepage => "homepage",
+            Self::Inner => "inner",
+            Self::Deep => "deep",
+        }
+    }
+
+    /// The kind of a page that one of this kind links to.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Homepage => Self::Inner,
+            Self::Inner | Self::Deep => Self::Deep,
+        }
+    }
+}
+
+// === impl StopReason ===
+
+impl StopReason {
+    /// A short name for lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confident => "confident",
+            Self::LinksFound => "links-found",
+            Self::Exhausted => "exhausted",
+            Self::BudgetSpent => "budget-spent",
+            Self::Unreachable => "unreachable",
+            Self::Alias => "alias",
+            Self::Parked => "parked",
+            Self::Deferred => "deferred",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+// === impl StepOutcome ===
+
+impl StepOutcome {
+    /// A short name for lists and JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Spoke => "spoke",
+            Self::Mute => "mute",
+            Self::NearDuplicate => "near-duplicate",
+            Self::NoPage => "no-page",
+            Self::Redirect(_) => "redirect",
+            Self::Failed(_) => "failed",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
