@@ -19,7 +19,9 @@
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
 //! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
 //! | [`internal`] | the internal crawler: samples one site until its class is sure | web config telemetry fetch parse classify |
-//! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse |
+//! | [`training`] | labelled sites to a site model and its card | web config telemetry fetch parse classify |
+//! | [`lab`] | offline evaluation: the same crawlers, measured | web config telemetry fetch parse classify internal training |
+//! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse classify internal training lab |
 //!
 //! # The walk of a page
 //!
@@ -58,5 +60,9 @@ pub mod parse;
 pub mod classify;
 
 pub mod internal;
+
+pub mod training;
+
+pub mod lab;
 
 pub mod cli;

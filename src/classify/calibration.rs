@@ -300,9 +300,8 @@ mod tests {
         let seen = [(-1.0, false), (1.0, true)];
         let mut pages = Vec::new();
         for (score, is_target) in seen {
-            pages.extend([held_out(score, is_target); 3000]);
-            pages.push(held_out(score, !is_target));
-            pages.extend([held_out(score, !is_target); 999]);
+            pages.extend(std::iter::repeat_n(held_out(score, is_target), 3000));
+            pages.extend(std::iter::repeat_n(held_out(score, !is_target), 1000));
         }
         let calibration = Calibration::fit(&pages);
         let home = calibration.of_kind(PageKind::Homepage);

@@ -147,7 +147,9 @@ impl CentroidClassifier {
         }
         let length = point.iter().map(|value| value * value).sum::<f64>().sqrt();
         if length > 0.0 {
-            point.iter_mut().for_each(|value| *value /= length);
+            for value in &mut point {
+                *value /= length;
+            }
         }
         point
     }

@@ -179,17 +179,15 @@ fn count_by_language(
         let Some(language) = site.language() else {
             continue;
         };
-        let at = match languages.iter().position(|(known, _)| *known == language) {
-            Some(at) => at,
-            None => {
-                let none = SiteCounts {
-                    sites: 0,
-                    with_term: vec![0; length],
-                };
-                languages.push((language, none));
-                languages.len() - 1
-            }
-        };
+        let known = languages.iter().position(|(known, _)| *known == language);
+        let at = known.unwrap_or_else(|| {
+            let none = SiteCounts {
+                sites: 0,
+                with_term: vec![0; length],
+            };
+            languages.push((language, none));
+            languages.len() - 1
+        });
         let counts = &mut languages[at].1;
         counts.sites += 1;
         for feature in terms.iter().filter_map(|id| features[*id as usize]) {
@@ -250,6 +248,7 @@ impl Vocabulary {
     }
 
     /// All terms, in the order of their features.
+    #[must_use]
     pub fn terms(&self) -> impl ExactSizeIterator<Item = &str> {
         self.terms.iter().map(|term| &**term)
     }

@@ -5,7 +5,9 @@
 
 mod archive;
 mod check_config;
+mod evaluate;
 mod exit;
+mod sources;
 mod terminal;
 
 use std::ffi::OsString;
@@ -35,6 +37,8 @@ struct Arguments {
 enum Command {
     /// Lists the hosts, pages and problems of WARC archives
     Archive(archive::Arguments),
+    /// Measures how well sites are judged
+    Evaluate(evaluate::Arguments),
     /// Checks a settings file and tells all its problems at once
     CheckConfig(check_config::Arguments),
 }
@@ -69,6 +73,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Archive(archive) => {
             let settings = settings(arguments.config.as_deref())?;
             archive::run(&archive, settings)
+        }
+        Command::Evaluate(evaluate) => {
+            let settings = settings(arguments.config.as_deref())?;
+            evaluate::run(&evaluate, settings)
         }
     }
 }

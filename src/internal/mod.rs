@@ -152,14 +152,15 @@ impl InternalCrawler {
         let ReadPage { parsed, judged } = self.read(fetched, page.kind).await;
         if parsed.signs.parked && page.kind == PageKind::Homepage {
             sample.add_failure(page, StepOutcome::NoPage);
-            return Some(sample.become_parked());
+            return Some(StopReason::Parked);
         }
         let kind = page.kind;
         let confidence = sample.add_page(page, &parsed, judged);
-        if kind == PageKind::Homepage && sample.is_silent() {
-            if let Some(site) = leads_away(&parsed) {
-                return Some(sample.become_alias(site));
-            }
+        if kind == PageKind::Homepage
+            && sample.is_silent()
+            && let Some(site) = leads_away(&parsed)
+        {
+            return Some(sample.become_alias(site));
         }
         if !parsed.robots.nofollow {
             frontier.add_links(&parsed.intrinsic_links, confidence, kind);

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
 use crate::config::InternalSettings;
 use crate::web::{
-    ContentKind, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, ParsedPage,
-    SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
-    UndecidedReason, Verdict, VisitCost,
+    FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, ParsedPage, SiteConfidence,
+    SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords, UndecidedReason, Verdict,
+    VisitCost,
 };
 
 use super::page_frontier::Candidate;
@@ -113,33 +113,24 @@ impl SiteSample {
         parsed: &ParsedPage,
         judged: JudgedPage,
     ) -> PageConfidence {
-        let is_page = parsed.content != ContentKind::Other
-            && !parsed.signs.soft_404
-            && !parsed.signs.parked
-            && !parsed.signs.empty_shell;
+        let is_page = parsed.is_authored();
         let (outcome, confidence, telling_words) = match judged {
-            _ if !is_page => (
-                StepOutcome::NoPage,
-                PageConfidence::NEUTRAL,
-                TellingWords::default(),
-            ),
-            JudgedPage::Mute => (
-                StepOutcome::Mute,
-                PageConfidence::NEUTRAL,
-                TellingWords::default(),
-            ),
             JudgedPage::Spoke {
                 confidence,
                 p_err,
                 telling_words,
-            } => match self.is_repetition(parsed.fingerprint) {
-                true => (StepOutcome::NearDuplicate, confidence, telling_words),
-                false => {
-                    self.evidence.add(confidence, p_err);
-                    self.fingerprints.extend(parsed.fingerprint);
-                    (StepOutcome::Spoke, confidence, telling_words)
-                }
-            },
+            } if is_page => {
+                let outcome = self.add_evidence(confidence, p_err, parsed.fingerprint);
+                (outcome, confidence, telling_words)
+            }
+            _ => {
+                let silence = if is_page {
+                    StepOutcome::Mute
+                } else {
+                    StepOutcome::NoPage
+                };
+                (silence, PageConfidence::NEUTRAL, TellingWords::default())
+            }
         };
         let transversal = parsed.transversal_links.len();
         self.link_weights += link_weight(confidence, transversal, self.settings.link_constant);
@@ -155,11 +146,6 @@ impl SiteSample {
     pub(super) fn become_alias(&mut self, site: SiteId) -> StopReason {
         self.alias_of = Some(site);
         StopReason::Alias
-    }
-
-    /// The entrance is a placeholder.
-    pub(super) fn become_parked(&mut self) -> StopReason {
-        StopReason::Parked
     }
 
     /// Ends the visit.
@@ -204,9 +190,20 @@ impl SiteSample {
         self.frozen.map_or(self.evidence, |(evidence, _)| evidence)
     }
 
-    fn is_repetition(&self, fingerprint: Option<Fingerprint>) -> bool {
-        let Some(own) = fingerprint else { return false };
-        self.fingerprints.iter().any(|known| known.is_near(own))
+    /// Near-duplicates speak once: templates and mirrored pages are not further evidence.
+    fn add_evidence(
+        &mut self,
+        confidence: PageConfidence,
+        p_err: f64,
+        fingerprint: Option<Fingerprint>,
+    ) -> StepOutcome {
+        let mut known = self.fingerprints.iter();
+        if fingerprint.is_some_and(|own| known.any(|known| known.is_near(own))) {
+            return StepOutcome::NearDuplicate;
+        }
+        self.evidence.add(confidence, p_err);
+        self.fingerprints.extend(fingerprint);
+        StepOutcome::Spoke
     }
 
     fn add_step(

@@ -96,13 +96,12 @@ pub fn count_terms(page: &ParsedPage) -> PageTerms {
     let mut counts: FxHashMap<Box<str>, PartCounts> = FxHashMap::default();
     for_each_term(page, |part, term| {
         let at = part as usize;
-        match counts.get_mut(term) {
-            Some(counts) => counts[at] = counts[at].saturating_add(1),
-            None => {
-                let mut first = PartCounts::default();
-                first[at] = 1;
-                counts.insert(term.into(), first);
-            }
+        if let Some(counts) = counts.get_mut(term) {
+            counts[at] = counts[at].saturating_add(1);
+        } else {
+            let mut first = PartCounts::default();
+            first[at] = 1;
+            counts.insert(term.into(), first);
         }
     });
     PageTerms::new(page.language, counts)

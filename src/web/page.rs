@@ -112,6 +112,15 @@ impl FetchedPage {
 // === impl ParsedPage ===
 
 impl ParsedPage {
+    /// Whether this is a page of its author's, which may be evidence: HTML or text, and
+    /// without a sign that it is no page.
+    #[must_use]
+    pub fn is_authored(&self) -> bool {
+        let signs = self.signs;
+        let is_none = signs.parked || signs.soft_404 || signs.empty_shell;
+        self.content != ContentKind::Other && !is_none
+    }
+
     /// The title as one line, empty if there is none.
     #[must_use]
     pub fn title(&self) -> String {

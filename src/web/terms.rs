@@ -40,6 +40,7 @@ impl PageTerms {
     }
 
     /// Each term with its counts.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &PartCounts)> {
         self.terms.iter().map(|(term, counts)| (&**term, counts))
     }

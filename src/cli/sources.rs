@@ -1,0 +1,94 @@
+//! What several commands read: archives, labels, hosts; and the waiting for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::config::{PageClassifierChoice, Settings};
+use crate::fetch::Archive;
+use crate::parse::ParseLimits;
+use crate::training::{Corpus, Labels};
+use crate::web::SiteId;
+
+use super::terminal::complain;
+
+/// The page classifiers by their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PageClassifierName {
+    /// Logistic regression
+    Linear,
+    /// The paper's: centroids found by k-means
+    Centroid,
+}
+
+impl From<PageClassifierName> for PageClassifierChoice {
+    fn from(name: PageClassifierName) -> Self {
+        match name {
+            PageClassifierName::Linear => Self::Linear,
+            PageClassifierName::Centroid => Self::Centroid,
+        }
+    }
+}
+
+pub(super) fn open_archive(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Archive> {
+    Ok(Archive::open(paths, &settings.fetch)?)
+}
+
+pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the labels {}", path.display()))?;
+    let labels = Labels::parse(&text).with_context(|| path.display().to_string())?;
+    for remark in &labels.remarks {
+        complain(&format!("sitescout: {}: {remark}", path.display()));
+    }
+    Ok(labels)
+}
+
+/// Says which labelled sites have no pages.
+pub(super) fn tell_missing(corpus: &Corpus) {
+    let tell = |sites: &[SiteId], what: &str| {
+        if let [first, rest @ ..] = sites {
+            let more = match rest.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            complain(&format!("sitescout: left out, {what}: {first}{more}"));
+        }
+    };
+    tell(&corpus.unreachable, "because there is no such host");
+    tell(&corpus.empty, "because there is no page with words");
+}
+
+pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
+    ParseLimits {
+        max_links: settings.parse.max_links,
+        max_url_bytes: settings.parse.max_url_bytes,
+    }
+}
+
+/// A threshold on the command line.
+pub(super) fn p_threshold(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|number| (0.5..1.0).contains(number))
+        .ok_or_else(|| "a threshold is a number from 0.5 to below 1".to_owned())
+}
+
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build();
+    runtime.context("cannot start the runtime")
+}
+
+/// A bar on standard error if a person watches it, else nothing.
+pub(super) fn progress_bar(steps: usize, what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(steps as u64).with_style(style);
+    bar.set_message(what);
+    bar
+}

@@ -1,0 +1,8 @@
+//! Offline evaluation: how good is what we do, beside something else?
+//!
+//! Invariant: the lab runs the same crawlers as everybody. Only what they are given is
+//! chosen here: models, settings, where pages come from.
+
+mod table_two;
+
+pub use table_two::{Experiment, Row, TopicResult, Verdicts};

@@ -1,0 +1,334 @@
+//! Table 2 of the paper: the internal crawler beside a homepage classifier, and beside one
+//! that reads every page.
+//!
+//! Cross-validation by site: everything, from the vocabulary to the threshold, is learned
+//! from the training sites of a fold alone, and its other sites are judged as a crawl
+//! would judge them, without the link phase. The three rows are one crawler:
+//!
+//! | row | model | budget and threshold |
+//! |---|---|---|
+//! | internal | as trained | as set |
+//! | homepage | trained on homepages only | one page |
+//! | all pages | as trained | no limit, no threshold |
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256Plus;
+use rayon::prelude::*;
+
+use crate::classify::{ExampleSite, SiteModel, Thresholds};
+use crate::config::{InternalSettings, Settings, TrainingSettings};
+use crate::fetch::Fetcher;
+use crate::internal::InternalCrawler;
+use crate::parse::ParseLimits;
+use crate::training::{Corpus, Measures, Outcome, fit_model, folds};
+use crate::web::{SiteId, SiteVisit};
+
+/// No site is ever as sure as this.
+const NEVER: f64 = 1.0 - f64::EPSILON;
+
+/// What is evaluated, on what.
+pub struct Experiment<'a> {
+    /// Where pages come from.
+    pub fetcher: Arc<dyn Fetcher>,
+    /// The labelled sites.
+    pub corpus: &'a Corpus,
+    /// How models are trained and sites sampled.
+    pub settings: &'a Settings,
+    /// At most so many folds.
+    pub folds: usize,
+    /// Each seed deals the folds anew; results are means over them.
+    pub seeds: u64,
+    /// A threshold to use instead of the trained one.
+    pub p_threshold: Option<f64>,
+    /// Train on so many target sites only, for learning curves.
+    pub target_sites: Option<usize>,
+}
+
+/// The classifiers that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// The internal crawler.
+    Internal,
+    /// Only the homepage.
+    Homepage,
+    /// Every page of the site.
+    AllPages,
+}
+
+/// The verdicts of one classifier.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verdicts {
+    /// Over all seeds together.
+    pub measures: Measures,
+    /// The mean over seeds of precision, recall and F.
+    pub precision: f64,
+    /// See `precision`.
+    pub recall: f64,
+    /// See `precision`.
+    pub f_measure: f64,
+}
+
+/// What came out for one topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicResult {
+    /// The topic.
+    pub topic: String,
+    /// All sites, of every class.
+    pub sites: usize,
+    /// Sites of the topic.
+    pub target_sites: usize,
+    /// How many folds were made.
+    pub folds: usize,
+    /// The balanced error of single pages, mean over folds.
+    pub p_err: f64,
+    /// The threshold, mean over folds.
+    pub p_threshold: f64,
+    /// By [`Row`].
+    pub rows: [Verdicts; 3],
+    /// The sites that the internal crawler got wrong, with how sure it was.
+    pub mistakes: Vec<(SiteId, f64)>,
+}
+
+/// What came out of one fold.
+struct FoldResult {
+    p_err: f64,
+    p_threshold: f64,
+    /// For each site tested: its place, and one outcome for each row.
+    outcomes: Vec<(usize, [Outcome; 3])>,
+}
+
+// === impl Experiment ===
+
+impl Experiment<'_> {
+    /// Evaluates one topic. None if it has too few groups of sites to hold any out.
+    #[must_use]
+    pub fn run(&self, topic: &str) -> Option<TopicResult> {
+        let examples = self.corpus.examples(topic);
+        let examples: Vec<&ExampleSite> = examples.iter().collect();
+        let mut result = TopicResult {
+            topic: topic.to_owned(),
+            sites: examples.len(),
+            target_sites: examples.iter().filter(|site| site.is_target()).count(),
+            folds: 0,
+            p_err: 0.0,
+            p_threshold: 0.0,
+            rows: Default::default(),
+            mistakes: Vec::new(),
+        };
+        let mut fold_results = 0.0;
+        let first_seed = self.settings.training.seed;
+        for seed in first_seed..first_seed + self.seeds.max(1) {
+            let folds = folds(&examples, self.folds, seed)?;
+            result.folds = folds.len();
+            let tested: Vec<FoldResult> = folds
+                .par_iter()
+                .map(|fold| self.run_fold(topic, &examples, fold, seed))
+                .collect();
+            let mut of_seed: [Measures; 3] = Default::default();
+            for fold in tested {
+                fold_results += 1.0;
+                result.p_err += fold.p_err;
+                result.p_threshold += fold.p_threshold;
+                for (at, outcomes) in fold.outcomes {
+                    for (measures, outcome) in of_seed.iter_mut().zip(&outcomes) {
+                        measures.add(outcome);
+                    }
+                    let internal = outcomes[Row::Internal as usize];
+                    if internal.is_relevant != internal.is_target {
+                        let site = self.corpus.sites[at].site.clone();
+                        result.mistakes.push((site, internal.confidence.get()));
+                    }
+                }
+            }
+            for (row, measures) in result.rows.iter_mut().zip(&of_seed) {
+                row.add(measures);
+            }
+        }
+        result.p_err /= fold_results;
+        result.p_threshold /= fold_results;
+        result
+            .rows
+            .iter_mut()
+            .for_each(|row| row.divide(self.seeds.max(1)));
+        Some(result)
+    }
+
+    fn run_fold(
+        &self,
+        topic: &str,
+        examples: &[&ExampleSite],
+        fold: &[usize],
+        seed: u64,
+    ) -> FoldResult {
+        let seen: Vec<usize> = (0..examples.len())
+            .filter(|at| !fold.contains(at))
+            .collect();
+        let seen = self.fewer_targets(examples, seen, seed);
+        let seen: Vec<&ExampleSite> = seen.into_iter().map(|at| examples[at]).collect();
+        let training = TrainingSettings {
+            seed,
+            ..self.settings.training
+        };
+        let train = |training: &TrainingSettings| {
+            let (model, _) = fit_model(topic, &self.corpus.lexicon, &seen, training);
+            match self.p_threshold {
+                None => model,
+                Some(p_threshold) => with_threshold(model, p_threshold),
+            }
+        };
+        let model = train(&training);
+        let homepage_model = train(&TrainingSettings {
+            pages_per_site: 1,
+            ..training
+        });
+        let (p_err, p_threshold) = (model.calibration().p_err(), model.thresholds().p_threshold);
+        let crawlers = [
+            self.crawler(model.clone(), self.settings.internal),
+            self.crawler(homepage_model, self.with_budget(1)),
+            self.crawler(with_threshold(model, NEVER), self.with_budget(usize::MAX)),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime without timers or network needs nothing from the system");
+        let test = |at: &usize| {
+            let site = &self.corpus.sites[*at].site;
+            let is_target = examples[*at].is_target();
+            let outcomes = crawlers.each_ref().map(|crawler| {
+                let report = runtime.block_on(crawler.sample(SiteVisit::new(site.clone())));
+                Outcome {
+                    is_relevant: report.verdict.is_relevant(),
+                    confidence: report.confidence,
+                    is_target,
+                    pages: report.cost.pages,
+                }
+            });
+            (*at, outcomes)
+        };
+        FoldResult {
+            p_err,
+            p_threshold,
+            outcomes: fold.iter().map(test).collect(),
+        }
+    }
+
+    /// Leaves so many target sites in the training, drawn by chance, if that is wanted.
+    fn fewer_targets(&self, examples: &[&ExampleSite], seen: Vec<usize>, seed: u64) -> Vec<usize> {
+        let Some(wanted) = self.target_sites else {
+            return seen;
+        };
+        let (mut targets, others): (Vec<usize>, Vec<usize>) =
+            seen.into_iter().partition(|at| examples[*at].is_target());
+        targets.shuffle(&mut Xoshiro256Plus::seed_from_u64(seed));
+        targets.truncate(wanted);
+        targets.extend(others);
+        targets.sort_unstable();
+        targets
+    }
+
+    fn crawler(&self, model: SiteModel, internal: InternalSettings) -> InternalCrawler {
+        let limits = ParseLimits {
+            max_links: self.settings.parse.max_links,
+            max_url_bytes: self.settings.parse.max_url_bytes,
+        };
+        InternalCrawler::new(Arc::clone(&self.fetcher), Arc::new(model), internal, limits)
+    }
+
+    fn with_budget(&self, page_budget: usize) -> InternalSettings {
+        InternalSettings {
+            page_budget,
+            ..self.settings.internal
+        }
+    }
+}
+
+fn with_threshold(model: SiteModel, p_threshold: f64) -> SiteModel {
+    let thresholds = Thresholds {
+        p_threshold,
+        ..*model.thresholds()
+    };
+    model.with_thresholds(thresholds)
+}
+
+// === impl TopicResult ===
+
+impl TopicResult {
+    /// The verdicts of one classifier.
+    #[must_use]
+    pub fn row(&self, row: Row) -> &Verdicts {
+        &self.rows[row as usize]
+    }
+
+    /// The mean over topics, each weighing alike. None without topics.
+    #[must_use]
+    pub fn mean(results: &[Self]) -> Option<Self> {
+        let first = results.first()?;
+        let mut mean = Self {
+            topic: "mean".to_owned(),
+            sites: first.sites,
+            target_sites: 0,
+            folds: 0,
+            p_err: 0.0,
+            p_threshold: 0.0,
+            rows: Default::default(),
+            mistakes: Vec::new(),
+        };
+        for result in results {
+            mean.target_sites += result.target_sites;
+            mean.folds = mean.folds.max(result.folds);
+            mean.p_err += result.p_err;
+            mean.p_threshold += result.p_threshold;
+            for (sum, row) in mean.rows.iter_mut().zip(&result.rows) {
+                sum.measures.merge(&row.measures);
+                sum.precision += row.precision;
+                sum.recall += row.recall;
+                sum.f_measure += row.f_measure;
+            }
+        }
+        let topics = f64::from(u32::try_from(results.len()).unwrap_or(u32::MAX));
+        mean.target_sites /= results.len();
+        mean.p_err /= topics;
+        mean.p_threshold /= topics;
+        mean.rows
+            .iter_mut()
+            .for_each(|row| row.divide(results.len() as u64));
+        Some(mean)
+    }
+}
+
+// === impl Verdicts ===
+
+impl Verdicts {
+    fn add(&mut self, measures: &Measures) {
+        self.measures.merge(measures);
+        self.precision += measures.precision();
+        self.recall += measures.recall();
+        self.f_measure += measures.f_measure();
+    }
+
+    fn divide(&mut self, by: u64) {
+        let by = f64::from(u32::try_from(by).unwrap_or(u32::MAX));
+        self.precision /= by;
+        self.recall /= by;
+        self.f_measure /= by;
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    /// All rows, in the order of the table.
+    pub const ALL: [Self; 3] = [Self::Internal, Self::Homepage, Self::AllPages];
+
+    /// The name for tables and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Homepage => "homepage",
+            Self::AllPages => "all_pages",
+        }
+    }
+}

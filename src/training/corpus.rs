@@ -1,0 +1,226 @@
+//! Labelled sites, read: what a topic is learned from.
+//!
+//! Each site is walked breadth first from its homepage, as the paper does it (4.3.1), and
+//! its pages become numbers. Pages that say nothing of their own are left out: errors,
+//! soft 404s, near-duplicates.
+//!
+//! Invariant: sites stand in the order of their hosts and pages in the order of the walk,
+//! however many are read at once, so that the same sites give the same numbers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
+use crate::fetch::{FetchError, Fetcher};
+use crate::parse::{self, ParseLimits};
+use crate::web::{
+    Fingerprint, IntrinsicLink, LinkKind, PageKind, PageTerms, PageUrl, ParsedPage, Scheme, SiteId,
+};
+
+use super::labels::Label;
+
+/// So many sites are read at once.
+const SITES_AT_ONCE: usize = 8;
+
+/// A walk ends after so many requests for each page wanted: dangling links have an end.
+const REQUESTS_PER_PAGE: usize = 4;
+
+/// Redirects followed in a row.
+const MAX_REDIRECTS: usize = 5;
+
+/// What bounds the reading of a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkLimits {
+    /// The pages of each site.
+    pub pages_per_site: usize,
+    /// How pages are read.
+    pub parse: ParseLimits,
+}
+
+/// Labelled sites in numbers.
+#[derive(Debug, Default)]
+pub struct Corpus {
+    /// All terms.
+    pub lexicon: Lexicon,
+    /// The sites that could be read, by host.
+    pub sites: Vec<CorpusSite>,
+    /// Labelled sites that nobody answered for, by host.
+    pub unreachable: Vec<SiteId>,
+    /// Labelled sites that answered but have no page with words, by host.
+    pub empty: Vec<SiteId>,
+}
+
+/// A labelled site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CorpusSite {
+    /// The site.
+    pub site: SiteId,
+    /// Its topic.
+    pub topic: String,
+    /// Its group, as a number.
+    pub group: u32,
+    /// Its pages in breadth-first order.
+    pub pages: Vec<CountedPage>,
+}
+
+/// One page of a walk.
+struct WalkedPage {
+    terms: PageTerms,
+    kind: PageKind,
+    fingerprint: Option<Fingerprint>,
+}
+
+// === impl Corpus ===
+
+impl Corpus {
+    /// Reads the labelled sites. `progress` is told after each site how many are done.
+    pub async fn read(
+        fetcher: Arc<dyn Fetcher>,
+        labels: &[Label],
+        limits: WalkLimits,
+        mut progress: impl FnMut(usize),
+    ) -> Self {
+        let seats = Arc::new(Semaphore::new(SITES_AT_ONCE));
+        let mut walks = JoinSet::new();
+        for (at, label) in labels.iter().enumerate() {
+            let (fetcher, seats) = (Arc::clone(&fetcher), Arc::clone(&seats));
+            let site = label.site.clone();
+            walks.spawn(async move {
+                // The semaphore is never closed.
+                let _seat = seats.acquire_owned().await;
+                (at, walk(&*fetcher, &site, limits).await)
+            });
+        }
+        let mut walked = BTreeMap::new();
+        while let Some(walk) = walks.join_next().await {
+            match walk {
+                Ok((at, pages)) => walked.insert(at, pages),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            };
+            progress(walked.len());
+        }
+        Self::count(labels, walked)
+    }
+
+    fn count(labels: &[Label], walked: BTreeMap<usize, Option<Vec<WalkedPage>>>) -> Self {
+        let mut corpus = Self::default();
+        let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
+        for (label, pages) in labels.iter().zip(walked.into_values()) {
+            let Some(pages) = pages else {
+                corpus.unreachable.push(label.site.clone());
+                continue;
+            };
+            let pages: Vec<CountedPage> = pages
+                .iter()
+                .map(|page| {
+                    corpus
+                        .lexicon
+                        .count(&page.terms, page.kind, page.fingerprint)
+                })
+                .collect();
+            if pages.iter().all(|page| page.terms.is_empty()) {
+                corpus.empty.push(label.site.clone());
+                continue;
+            }
+            let next = u32::try_from(groups.len()).expect("fewer groups than sites");
+            let group = *groups.entry(&label.group).or_insert(next);
+            corpus.sites.push(CorpusSite {
+                site: label.site.clone(),
+                topic: label.topic.clone(),
+                group,
+                pages,
+            });
+        }
+        corpus
+    }
+
+    /// The sites as examples of one topic and of everything else.
+    #[must_use]
+    pub fn examples(&self, topic: &str) -> Vec<ExampleSite> {
+        let example = |site: &CorpusSite| ExampleSite {
+            class: match site.topic == topic {
+                true => Class::Target,
+                false => Class::Other,
+            },
+            group: site.group,
+            pages: site.pages.clone(),
+        };
+        self.sites.iter().map(example).collect()
+    }
+}
+
+/// The first pages of a site, breadth first; none if nobody answers.
+async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Option<Vec<WalkedPage>> {
+    let homepage = PageUrl::homepage(site, Scheme::Http);
+    let mut known = FxHashSet::from_iter([homepage.document_key()]);
+    let mut queue = VecDeque::from([(homepage, PageKind::Homepage)]);
+    let mut pages: Vec<WalkedPage> = Vec::new();
+    let mut requests = limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE);
+    let mut answered = false;
+    while let Some((url, kind)) = queue.pop_front() {
+        if pages.len() >= limits.pages_per_site || requests == 0 {
+            break;
+        }
+        let parsed = match read(fetcher, url, site, &limits.parse, &mut requests).await {
+            Ok(parsed) => parsed,
+            Err(_) if !answered => return None,
+            Err(_) => continue,
+        };
+        answered = true;
+        let Some(parsed) = parsed else { continue };
+        // Parts of the page come before what it links to, as the internal crawler has it.
+        let is_part =
+            |link: &&IntrinsicLink| matches!(link.kind, LinkKind::Frame | LinkKind::Refresh);
+        let mut is_new = |link: &&IntrinsicLink| known.insert(link.page.document_key());
+        let links = &parsed.intrinsic_links;
+        let parts: Vec<_> = links.iter().filter(is_part).filter(&mut is_new).collect();
+        for part in parts.into_iter().rev() {
+            queue.push_front((part.page.clone(), kind));
+        }
+        let others = links.iter().filter(|link| !is_part(link) && !link.nofollow);
+        for link in others.filter(is_new) {
+            queue.push_back((link.page.clone(), kind.next()));
+        }
+        if parsed.is_authored() && !repeats(&pages, parsed.fingerprint) {
+            pages.push(WalkedPage {
+                terms: parse::words::count_terms(&parsed),
+                kind,
+                fingerprint: parsed.fingerprint,
+            });
+        }
+    }
+    answered.then_some(pages)
+}
+
+/// Asks for a page and what it redirects to within the site; none if that is no page.
+async fn read(
+    fetcher: &dyn Fetcher,
+    mut url: PageUrl,
+    site: &SiteId,
+    limits: &ParseLimits,
+    requests: &mut usize,
+) -> Result<Option<ParsedPage>, FetchError> {
+    for _ in 0..=MAX_REDIRECTS {
+        *requests = requests.saturating_sub(1);
+        let fetched = fetcher.fetch(&url).await?;
+        match fetched.redirect_target() {
+            Some(target) if target.site() == *site => url = target,
+            Some(_) => return Ok(None),
+            None if fetched.status.is_success() => {
+                return Ok(Some(parse::parse(&fetched, limits)));
+            }
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+fn repeats(pages: &[WalkedPage], fingerprint: Option<Fingerprint>) -> bool {
+    let Some(own) = fingerprint else { return false };
+    let mut known = pages.iter().filter_map(|page| page.fingerprint);
+    known.any(|known| known.is_near(own))
+}

@@ -1,0 +1,301 @@
+//! From example sites to a page classifier that knows how often it is wrong.
+//!
+//! A fit weighs sites, not pages: the pages of a site share its weight, and both classes
+//! weigh one half, so that neither a large site nor the larger class drowns the others. A
+//! cross-validation by site then shows the classifier pages of sites it has not seen;
+//! from their scores come calibration, `p_err` and the proposed threshold (paper 4.3.3).
+
+use rayon::prelude::*;
+
+use crate::classify::{
+    Calibration, CentroidClassifier, CentroidParams, CountedPage, ExampleSite, HeldOutPage,
+    Lexicon, LinearClassifier, LinearParams, PageModel, Selection, SiteEvidence, SiteModel,
+    Thresholds, VocabularyLimits, WeighedPage,
+};
+use crate::config::{PageClassifierChoice, TrainingSettings};
+use crate::web::{PageKind, SiteConfidence};
+
+use super::folds::folds;
+use super::measures::{Measures, Outcome};
+
+/// What a training page costs if it is on the wrong side, against the length of the
+/// weights. Larger than usual, because the weights of all pages together are the number of
+/// sites; 1 was worse by 0.01 of F on real sites, 100 no better.
+const COST: f64 = 10.0;
+
+/// A term on a single site tells nothing about others.
+const MIN_TERM_SITES: u32 = 2;
+
+/// Fewer known terms and a page is mute.
+const MIN_KNOWN_TERMS: usize = 5;
+
+/// The thresholds that training chooses from, the cheapest first.
+const P_THRESHOLDS: [f64; 4] = [0.9, 0.95, 0.975, 0.99];
+
+/// A higher threshold must lower the balanced Brier score by at least so much for each
+/// further page that a site costs.
+const GAIN_PER_PAGE: f64 = 0.01;
+
+/// A page classifier with the vocabulary it was fitted on.
+#[derive(Debug)]
+pub struct FittedPages {
+    selection: Selection,
+    pages: PageModel,
+}
+
+/// Scores that a site's pages got from a classifier that had not seen the site; none for
+/// mute pages.
+type HeldOutScores = Vec<Option<f64>>;
+
+/// What cross-validation on the training sites showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// How many folds there were; none if there were too few groups to make any.
+    pub folds: Option<usize>,
+    /// How the training sites were judged by models that had not seen them.
+    pub measures: Measures,
+}
+
+// === impl FittedPages ===
+
+impl FittedPages {
+    /// Fits a page classifier to the first pages of some sites.
+    #[must_use]
+    pub fn fit(lexicon: &Lexicon, sites: &[&ExampleSite], settings: &TrainingSettings) -> Self {
+        let sites: Vec<ExampleSite> = sites
+            .iter()
+            .map(|site| first_pages(site, settings))
+            .collect();
+        let sites: Vec<&ExampleSite> = sites.iter().collect();
+        let targets = sites.iter().filter(|site| site.is_target()).count();
+        let share = |site: &&&ExampleSite| {
+            let of_class = if site.is_target() {
+                targets
+            } else {
+                sites.len() - targets
+            };
+            1.0 / count(of_class.max(1))
+        };
+        let shares: Vec<f64> = sites.iter().map(|site| share(&site)).collect();
+        let limits = VocabularyLimits {
+            terms: settings.vocabulary,
+            min_sites: MIN_TERM_SITES,
+        };
+        let selection = Selection::choose(lexicon, &sites, &shares, &limits);
+        let mut pages = Vec::new();
+        for (site, share) in sites.iter().zip(&shares) {
+            let weight = share * count(sites.len()) / 2.0 / count(site.pages.len().max(1));
+            pages.extend(site.pages.iter().map(|page| WeighedPage {
+                vector: selection.vector(page),
+                is_target: site.is_target(),
+                weight,
+            }));
+        }
+        let pages = fit_classifier(&pages, selection.len(), settings);
+        Self { selection, pages }
+    }
+
+    /// The score of a page; none if it is mute.
+    #[must_use]
+    pub fn score(&self, page: &CountedPage) -> Option<f64> {
+        let vector = self.selection.vector(page);
+        (vector.known_terms() >= MIN_KNOWN_TERMS).then(|| self.pages.score(&vector))
+    }
+
+    /// A whole model of what was fitted here.
+    #[must_use]
+    pub fn into_model(
+        self,
+        topic: &str,
+        lexicon: &Lexicon,
+        calibration: Calibration,
+        p_threshold: f64,
+    ) -> SiteModel {
+        SiteModel::new(
+            topic.to_owned(),
+            self.selection.into_vocabulary(lexicon),
+            self.pages,
+            calibration,
+            Thresholds {
+                p_threshold,
+                min_speaking_pages: 1,
+                min_known_terms: MIN_KNOWN_TERMS,
+            },
+        )
+    }
+}
+
+fn fit_classifier(
+    pages: &[WeighedPage],
+    features: usize,
+    settings: &TrainingSettings,
+) -> PageModel {
+    match settings.page_classifier {
+        PageClassifierChoice::Linear => {
+            let params = LinearParams {
+                cost: COST,
+                seed: settings.seed,
+            };
+            PageModel::Linear(LinearClassifier::fit(pages, features, &params))
+        }
+        PageClassifierChoice::Centroid => {
+            let params = CentroidParams {
+                dimensions: 64,
+                target_centroids: 8,
+                other_centroids: 24,
+                seed: settings.seed,
+            };
+            PageModel::Centroid(CentroidClassifier::fit(pages, features, &params))
+        }
+    }
+}
+
+fn first_pages(site: &ExampleSite, settings: &TrainingSettings) -> ExampleSite {
+    let pages = site.pages.iter().take(settings.pages_per_site);
+    ExampleSite {
+        class: site.class,
+        group: site.group,
+        pages: pages.cloned().collect(),
+    }
+}
+
+/// Learns a topic from example sites: the page classifier from all of them, its
+/// reliability from those that were held out.
+#[must_use]
+pub fn fit_model(
+    topic: &str,
+    lexicon: &Lexicon,
+    sites: &[&ExampleSite],
+    settings: &TrainingSettings,
+) -> (SiteModel, Validation) {
+    let folds = folds(sites, settings.folds, settings.seed);
+    let scores = match &folds {
+        Some(folds) => held_out_scores(lexicon, sites, folds, settings),
+        None => vec![HeldOutScores::new(); sites.len()],
+    };
+    let calibration = Calibration::fit(&held_out_pages(sites, &scores));
+    let simulate = |p_threshold| simulate(sites, &scores, &calibration, p_threshold);
+    let p_threshold = propose_threshold(sites, simulate);
+    let validation = Validation {
+        folds: folds.map(|folds| folds.len()),
+        measures: measure(&simulate(p_threshold)),
+    };
+    let fitted = FittedPages::fit(lexicon, sites, settings);
+    let model = fitted.into_model(topic, lexicon, calibration, p_threshold);
+    (model, validation)
+}
+
+/// Scores the pages of each fold's sites by a classifier fitted to all other sites.
+fn held_out_scores(
+    lexicon: &Lexicon,
+    sites: &[&ExampleSite],
+    folds: &[Vec<usize>],
+    settings: &TrainingSettings,
+) -> Vec<HeldOutScores> {
+    let score_fold = |fold: &Vec<usize>| {
+        let seen = (0..sites.len()).filter(|at| fold.binary_search(at).is_err());
+        let seen: Vec<&ExampleSite> = seen.map(|at| sites[at]).collect();
+        let fitted = FittedPages::fit(lexicon, &seen, settings);
+        let score = |at: &usize| {
+            let pages = sites[*at].pages.iter().take(settings.pages_per_site);
+            (*at, pages.map(|page| fitted.score(page)).collect())
+        };
+        fold.iter()
+            .map(score)
+            .collect::<Vec<(usize, HeldOutScores)>>()
+    };
+    let mut scores = vec![HeldOutScores::new(); sites.len()];
+    for (at, of_site) in folds
+        .par_iter()
+        .flat_map_iter(score_fold)
+        .collect::<Vec<_>>()
+    {
+        scores[at] = of_site;
+    }
+    scores
+}
+
+/// Held-out pages for the calibration: those of a site and kind share the weight 1.
+fn held_out_pages(sites: &[&ExampleSite], scores: &[HeldOutScores]) -> Vec<HeldOutPage> {
+    let mut held_out = Vec::new();
+    for (site, scores) in sites.iter().zip(scores) {
+        let spoke = || {
+            let pages = site.pages.iter().zip(scores);
+            pages.filter_map(|(page, score)| Some((page.kind, (*score)?)))
+        };
+        for kind in PageKind::ALL {
+            let of_kind = || spoke().filter(|(own, _)| *own == kind);
+            let pages = count(of_kind().count());
+            held_out.extend(of_kind().map(|(kind, score)| HeldOutPage {
+                score,
+                kind,
+                is_target: site.is_target(),
+                weight: 1.0 / pages,
+            }));
+        }
+    }
+    held_out
+}
+
+/// How sites would have been judged with a threshold, had their pages been read in
+/// breadth-first order.
+fn simulate(
+    sites: &[&ExampleSite],
+    scores: &[HeldOutScores],
+    calibration: &Calibration,
+    p_threshold: f64,
+) -> Vec<Outcome> {
+    let judge = |(site, scores): (&&ExampleSite, &HeldOutScores)| {
+        let mut evidence = SiteEvidence::new(SiteConfidence::NEUTRAL);
+        let mut read = 0;
+        for (page, score) in site.pages.iter().zip(scores) {
+            read += 1;
+            let Some(score) = score else { continue };
+            let confidence = calibration.confidence(*score, page.kind);
+            evidence.add(confidence, calibration.of_kind(page.kind).p_err);
+            if evidence.certainty() >= p_threshold {
+                break;
+            }
+        }
+        Outcome {
+            is_relevant: evidence.is_for_target(),
+            confidence: evidence.confidence(),
+            is_target: site.is_target(),
+            pages: read,
+        }
+    };
+    sites.iter().zip(scores).map(judge).collect()
+}
+
+/// The cheapest threshold that no dearer one beats by what its pages are worth.
+fn propose_threshold(sites: &[&ExampleSite], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
+    let targets = count(sites.iter().filter(|site| site.is_target()).count()).max(1.0);
+    let others = (count(sites.len()) - targets).max(1.0);
+    let loss = |p_threshold: f64| {
+        let outcomes = simulate(p_threshold);
+        let brier = outcomes.iter().map(|outcome| {
+            let of_class = if outcome.is_target { targets } else { others };
+            let truth = f64::from(u8::from(outcome.is_target));
+            (outcome.confidence.get() - truth).powi(2) / of_class / 2.0
+        });
+        brier.sum::<f64>() + GAIN_PER_PAGE * measure(&outcomes).pages_per_site()
+    };
+    let losses = P_THRESHOLDS.map(|p_threshold| (p_threshold, loss(p_threshold)));
+    let best = losses
+        .into_iter()
+        .min_by(|one, other| one.1.total_cmp(&other.1));
+    best.map_or(P_THRESHOLDS[0], |(p_threshold, _)| p_threshold)
+}
+
+fn measure(outcomes: &[Outcome]) -> Measures {
+    let mut measures = Measures::default();
+    for outcome in outcomes {
+        measures.add(outcome);
+    }
+    measures
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no corpus has 2^53 pages")]
+fn count(number: usize) -> f64 {
+    number as f64
+}

@@ -1,0 +1,109 @@
+//! Cross-validation by site: who is tested when.
+//!
+//! Groups stay together: years of one conference, sites of one designer share text, and a
+//! fold that tears them apart flatters the classifier. Target groups are dealt out first,
+//! so that every fold tests some; there are never more folds than target groups.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256Plus;
+
+use crate::classify::ExampleSite;
+
+/// Deals sites out into at most `most` folds; each is a list of places in `sites`.
+///
+/// None if there are too few groups of a class to test any: a fold's training must have
+/// seen both.
+#[must_use]
+pub fn folds(sites: &[&ExampleSite], most: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
+    let (mut target, mut other) = groups(sites);
+    let count = most.min(target.len());
+    if count < 2 || other.len() < 2 {
+        return None;
+    }
+    let mut random = Xoshiro256Plus::seed_from_u64(seed);
+    let mut folds = vec![Vec::new(); count];
+    for groups in [&mut target, &mut other] {
+        groups.shuffle(&mut random);
+        // The largest first, each to where there is least of its class; stable, so that
+        // chance decides among equals.
+        groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+        let mut dealt = vec![0; count];
+        for group in groups.iter() {
+            let fold = (0..count)
+                .min_by_key(|fold| dealt[*fold])
+                .unwrap_or_default();
+            dealt[fold] += group.len();
+            folds[fold].extend(group);
+        }
+    }
+    for fold in &mut folds {
+        fold.sort_unstable();
+    }
+    Some(folds)
+}
+
+/// Groups with a target site, and groups without.
+fn groups(sites: &[&ExampleSite]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+    let mut by_group: std::collections::BTreeMap<u32, Vec<usize>> = Default::default();
+    for (at, site) in sites.iter().enumerate() {
+        by_group.entry(site.group).or_default().push(at);
+    }
+    let has_target = |group: &Vec<usize>| group.iter().any(|at| sites[*at].is_target());
+    by_group.into_values().partition(has_target)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::classify::Class;
+
+    fn site(is_target: bool, group: u32) -> ExampleSite {
+        ExampleSite {
+            class: if is_target {
+                Class::Target
+            } else {
+                Class::Other
+            },
+            group,
+            pages: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn too_few_groups_cannot_be_folded() {
+        let one = [site(true, 1), site(true, 1), site(false, 2), site(false, 3)];
+        assert_eq!(folds(&one.iter().collect::<Vec<_>>(), 10, 1), None);
+        assert_eq!(folds(&[], 10, 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_site_is_tested_once_with_its_group_and_every_fold_tests_targets(
+            labels in prop::collection::vec((any::<bool>(), 0_u32..12), 4..60),
+            most in 2_usize..12,
+            seed in any::<u64>(),
+        ) {
+            let sites: Vec<ExampleSite> =
+                labels.iter().map(|(target, group)| site(*target, *group)).collect();
+            let sites: Vec<&ExampleSite> = sites.iter().collect();
+            let Some(folds) = folds(&sites, most, seed) else { return Ok(()) };
+            prop_assert!(folds.len() <= most);
+            let mut all: Vec<usize> = folds.concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..sites.len()).collect::<Vec<_>>());
+            for fold in &folds {
+                prop_assert!(fold.iter().any(|at| sites[*at].is_target()));
+                for at in fold {
+                    let group = sites[*at].group;
+                    let elsewhere = folds.iter().filter(|other| *other != fold);
+                    prop_assert!(
+                        !elsewhere.flatten().any(|other| sites[*other].group == group)
+                    );
+                }
+            }
+        }
+    }
+}
