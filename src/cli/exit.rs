@@ -4,7 +4,9 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::classify::ModelFileError;
 use crate::fetch::ArchiveError;
+use crate::training::LabelsError;
 
 /// The settings have problems, told line by line.
 #[derive(Debug, Error)]
@@ -48,6 +50,11 @@ impl ExitCode {
     pub(super) fn of(error: &anyhow::Error) -> Self {
         if error.downcast_ref::<UnusableSettings>().is_some() {
             return Self::Config;
+        }
+        let is_bad_input = error.downcast_ref::<LabelsError>().is_some()
+            || error.downcast_ref::<ModelFileError>().is_some();
+        if is_bad_input {
+            return Self::DamagedData;
         }
         match error.downcast_ref::<ArchiveError>() {
             Some(ArchiveError::Damaged { .. } | ArchiveError::NotAnArchive { .. }) => {

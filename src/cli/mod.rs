@@ -5,10 +5,12 @@
 
 mod archive;
 mod check_config;
+mod classify;
 mod evaluate;
 mod exit;
 mod sources;
 mod terminal;
+mod train;
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,6 +39,10 @@ struct Arguments {
 enum Command {
     /// Lists the hosts, pages and problems of WARC archives
     Archive(archive::Arguments),
+    /// Learns what sites of a topic look like
+    Train(train::Arguments),
+    /// Judges sites by a model: relevant, irrelevant or undecided
+    Classify(classify::Arguments),
     /// Measures how well sites are judged
     Evaluate(evaluate::Arguments),
     /// Checks a settings file and tells all its problems at once
@@ -73,6 +79,14 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Archive(archive) => {
             let settings = settings(arguments.config.as_deref())?;
             archive::run(&archive, settings)
+        }
+        Command::Train(train) => {
+            let settings = settings(arguments.config.as_deref())?;
+            train::run(&train, settings)
+        }
+        Command::Classify(classify) => {
+            let settings = settings(arguments.config.as_deref())?;
+            classify::run(&classify, &settings)
         }
         Command::Evaluate(evaluate) => {
             let settings = settings(arguments.config.as_deref())?;

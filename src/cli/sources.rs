@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::classify::SiteModel;
 use crate::config::{PageClassifierChoice, Settings};
 use crate::fetch::Archive;
 use crate::parse::ParseLimits;
@@ -14,6 +15,12 @@ use crate::training::{Corpus, Labels};
 use crate::web::SiteId;
 
 use super::terminal::complain;
+
+/// The model in the directory of a topic.
+pub(super) const MODEL_FILE: &str = "site-model.bin";
+
+/// What is to be known about it, for people.
+pub(super) const CARD_FILE: &str = "card.md";
 
 /// The page classifiers by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -41,10 +48,26 @@ pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the labels {}", path.display()))?;
     let labels = Labels::parse(&text).with_context(|| path.display().to_string())?;
+    tell_remarks(path, &labels);
+    Ok(labels)
+}
+
+pub(super) fn tell_remarks(path: &Path, labels: &Labels) {
     for remark in &labels.remarks {
         complain(&format!("sitescout: {}: {remark}", path.display()));
     }
-    Ok(labels)
+}
+
+/// Reads the model of a directory.
+pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
+    let path = directory.join(MODEL_FILE);
+    let bytes = fs::read(&path).with_context(|| {
+        format!(
+            "cannot read the model {}; `sitescout train` makes one",
+            path.display()
+        )
+    })?;
+    SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())
 }
 
 /// Says which labelled sites have no pages.

@@ -38,6 +38,11 @@ pub(super) fn harmless_json(value: &Value) -> String {
     text.chars().map(escape).collect()
 }
 
+/// Tells a result.
+pub(super) fn say(message: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{message}")
+}
+
 /// Says what went wrong. If even that cannot be written, the exit code still tells.
 pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");

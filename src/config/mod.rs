@@ -8,10 +8,12 @@
 
 mod problem;
 mod section;
+mod topic;
 mod value;
 
 pub use problem::{ConfigError, Problem};
 use section::Section;
+pub use topic::TopicDefinition;
 use value::{boolean, byte_size, choice, number, whole_number};
 
 /// Everything a user can set, checked.

@@ -142,6 +142,20 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Reads a value that must be there. If it is not, that is a problem, and nothing
+    /// stands in for it.
+    pub(super) fn required<T: Default>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
+    ) -> T {
+        if !self.entries.contains_key(key) {
+            let name = self.full_name(key);
+            self.problem(0, format!("`{name}` is missing"));
+        }
+        self.value(key, T::default(), read)
+    }
+
     fn refuse_unknown_keys(&self) {
         for (key, (span, _)) in &self.entries {
             let place = match self.name.as_str() {

@@ -80,6 +80,34 @@ pub(super) fn choice<T: Copy>(
     }
 }
 
+/// A text.
+pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| "a text".to_owned())
+}
+
+/// A list of texts.
+pub(super) fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = || "a list of texts".to_owned();
+    let items = value.as_array().ok_or_else(wanted)?.iter();
+    items
+        .map(|item| text(item.get_ref()).map_err(|_| wanted()))
+        .collect()
+}
+
+/// A list whose items are texts, each a group by itself, or lists of texts.
+pub(super) fn groups_of_texts(value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
+    let wanted = || "a list of texts, or of lists of texts that belong together".to_owned();
+    let group = |item: &DeValue<'_>| match item.as_array() {
+        Some(_) => texts(item),
+        None => text(item).map(|text| vec![text]),
+    };
+    let items = value.as_array().ok_or_else(wanted)?.iter();
+    items
+        .map(|item| group(item.get_ref()).map_err(|_| wanted()))
+        .collect()
+}
+
 fn integer(value: &DeValue<'_>) -> Option<usize> {
     let number = value.as_integer()?;
     usize::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()

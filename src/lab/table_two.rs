@@ -163,17 +163,17 @@ impl Experiment<'_> {
         fold: &[usize],
         seed: u64,
     ) -> FoldResult {
-        let seen: Vec<usize> = (0..examples.len())
+        let learned: Vec<usize> = (0..examples.len())
             .filter(|at| !fold.contains(at))
             .collect();
-        let seen = self.fewer_targets(examples, seen, seed);
-        let seen: Vec<&ExampleSite> = seen.into_iter().map(|at| examples[at]).collect();
+        let learned = self.fewer_targets(examples, learned, seed);
+        let learned: Vec<&ExampleSite> = learned.into_iter().map(|at| examples[at]).collect();
         let training = TrainingSettings {
             seed,
             ..self.settings.training
         };
         let train = |training: &TrainingSettings| {
-            let (model, _) = fit_model(topic, &self.corpus.lexicon, &seen, training);
+            let (model, _) = fit_model(topic, &self.corpus.lexicon, &learned, training);
             match self.p_threshold {
                 None => model,
                 Some(p_threshold) => with_threshold(model, p_threshold),
@@ -215,12 +215,18 @@ impl Experiment<'_> {
     }
 
     /// Leaves so many target sites in the training, drawn by chance, if that is wanted.
-    fn fewer_targets(&self, examples: &[&ExampleSite], seen: Vec<usize>, seed: u64) -> Vec<usize> {
+    fn fewer_targets(
+        &self,
+        examples: &[&ExampleSite],
+        learned: Vec<usize>,
+        seed: u64,
+    ) -> Vec<usize> {
         let Some(wanted) = self.target_sites else {
-            return seen;
+            return learned;
         };
-        let (mut targets, others): (Vec<usize>, Vec<usize>) =
-            seen.into_iter().partition(|at| examples[*at].is_target());
+        let (mut targets, others): (Vec<usize>, Vec<usize>) = learned
+            .into_iter()
+            .partition(|at| examples[*at].is_target());
         targets.shuffle(&mut Xoshiro256Plus::seed_from_u64(seed));
         targets.truncate(wanted);
         targets.extend(others);

@@ -206,14 +206,13 @@ async fn read(
 ) -> Result<Option<ParsedPage>, FetchError> {
     for _ in 0..=MAX_REDIRECTS {
         *requests = requests.saturating_sub(1);
-        let fetched = fetcher.fetch(&url).await?;
-        match fetched.redirect_target() {
+        let answer = fetcher.fetch(&url).await?;
+        match answer.redirect_target() {
             Some(target) if target.site() == *site => url = target,
-            Some(_) => return Ok(None),
-            None if fetched.status.is_success() => {
-                return Ok(Some(parse::parse(&fetched, limits)));
+            None if answer.status.is_success() => {
+                return Ok(Some(parse::parse(&answer, limits)));
             }
-            None => return Ok(None),
+            _ => return Ok(None),
         }
     }
     Ok(None)

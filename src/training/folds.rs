@@ -4,6 +4,8 @@
 //! fold that tears them apart flatters the classifier. Target groups are dealt out first,
 //! so that every fold tests some; there are never more folds than target groups.
 
+use std::collections::BTreeMap;
+
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256Plus;
@@ -45,7 +47,7 @@ pub fn folds(sites: &[&ExampleSite], most: usize, seed: u64) -> Option<Vec<Vec<u
 
 /// Groups with a target site, and groups without.
 fn groups(sites: &[&ExampleSite]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
-    let mut by_group: std::collections::BTreeMap<u32, Vec<usize>> = Default::default();
+    let mut by_group: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (at, site) in sites.iter().enumerate() {
         by_group.entry(site.group).or_default().push(at);
     }

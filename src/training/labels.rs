@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::config::TopicDefinition;
 use crate::web::SiteId;
 
 /// A labelled site.
@@ -23,7 +24,7 @@ pub struct Label {
     /// Sites of one group share an owner, a designer or a text, and are never torn apart
     /// by a cross-validation. A site without a group is one of its own.
     pub group: String,
-    /// The line it stands in.
+    /// The line it stands in; 0 if it comes from elsewhere.
     pub line: usize,
 }
 
@@ -38,7 +39,7 @@ pub struct Labels {
 
 /// What is wrong with a labels file, line by line.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("the labels cannot be used{}", .0.iter().map(|line| format!("\n{line}")).collect::<String>())]
+#[error("the labels cannot be used:\n{}", .0.join("\n"))]
 pub struct LabelsError(pub Vec<String>);
 
 impl Labels {
@@ -83,6 +84,56 @@ impl Labels {
         }
     }
 
+    /// The labels of a topic definition.
+    pub fn of_topic(topic: &TopicDefinition) -> Result<Self, LabelsError> {
+        let mut mistakes = Vec::new();
+        if !is_topic_name(&topic.name) || topic.name == OTHER {
+            mistakes.push(not_a_topic_name(&topic.name));
+        }
+        let mut sites: BTreeMap<SiteId, Label> = BTreeMap::new();
+        let mut remarks = Vec::new();
+        let classes = [
+            (&*topic.name, &topic.target_sites),
+            (OTHER, &topic.other_sites),
+        ];
+        for (name, groups) in classes {
+            for (host, group) in groups
+                .iter()
+                .flat_map(|group| group.iter().zip(group.first().into_iter().cycle()))
+            {
+                let site: SiteId = match host.parse() {
+                    Ok(site) => site,
+                    Err(error) => {
+                        mistakes.push(format!("{error}"));
+                        continue;
+                    }
+                };
+                let label = Label {
+                    site: site.clone(),
+                    topic: name.to_owned(),
+                    group: group.clone(),
+                    line: 0,
+                };
+                match sites.insert(site.clone(), label) {
+                    None => {}
+                    Some(first) if first.topic == name => {
+                        remarks.push(format!("{site} is listed twice"));
+                    }
+                    Some(_) => mistakes.push(format!(
+                        "{site} is among the target sites and among the others; keep one of them"
+                    )),
+                }
+            }
+        }
+        match mistakes.is_empty() {
+            true => Ok(Self {
+                labels: sites.into_values().collect(),
+                remarks,
+            }),
+            false => Err(LabelsError(mistakes)),
+        }
+    }
+
     /// All topics but `other`, in the order of the alphabet.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {
@@ -114,10 +165,7 @@ fn parse_line(content: &str, line: usize) -> Result<Label, String> {
         }
     };
     if !is_topic_name(topic) {
-        return Err(format!(
-            "`{}` cannot be the name of a topic: letters, digits, `_`, `-` and `.` can",
-            topic.escape_debug()
-        ));
+        return Err(not_a_topic_name(topic));
     }
     let site: SiteId = host.parse().map_err(|error| format!("{error}"))?;
     Ok(Label {
@@ -126,6 +174,11 @@ fn parse_line(content: &str, line: usize) -> Result<Label, String> {
         topic: topic.to_owned(),
         line,
     })
+}
+
+fn not_a_topic_name(name: &str) -> String {
+    let name = name.escape_debug();
+    format!("`{name}` cannot be the name of a topic: letters, digits, `_`, `-` and `.` can")
 }
 
 /// Whether a text can name a topic, and with it a directory.

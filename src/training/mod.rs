@@ -6,12 +6,14 @@
 //!
 //! Invariant: same sites, same settings, same seed: same model, byte by byte.
 
+mod card;
 mod corpus;
 mod fit;
 mod folds;
 mod labels;
 mod measures;
 
+pub use card::Card;
 pub use corpus::{Corpus, CorpusSite, WalkLimits};
 pub use fit::{FittedPages, Validation, fit_model};
 pub use folds::folds;

@@ -1,0 +1,324 @@
+//! `sitescout classify`: are these sites of the topic, and why?
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::config::Settings;
+use crate::internal::InternalCrawler;
+use crate::web::{
+    PageStep, SiteId, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason, Verdict,
+};
+
+use super::ExitCode;
+use super::sources;
+use super::terminal::{Harmless, complain, harmless_json};
+
+const EXAMPLES: &str = "\
+Examples:
+  sitescout classify --model site-models/sailing --warc a.warc.gz harbour.example
+  sitescout classify --model site-models/sailing --warc a.warc.gz --explain gulls.example
+  sitescout classify --model site-models/sailing --warc a.warc.gz --hosts list.txt --json
+  zcat hosts.gz | sitescout classify --model site-models/sailing --warc a.warc.gz
+
+Hosts come from the command line, from a file, or from standard input, one a line; what
+follows a tab is ignored, and so are lines that begin with `#`. Verdicts come in the order
+of the hosts. Lines that are no hosts are told, and the exit code is 65.";
+
+/// So many sites are sampled at once.
+const SITES_AT_ONCE: usize = 16;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The directory of a site model
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// WARC files to read the sites from
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    warc: Vec<PathBuf>,
+    /// Sites to judge
+    #[arg(value_name = "HOST", conflicts_with = "hosts")]
+    host: Vec<String>,
+    /// A file with sites to judge, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+    /// Show each page with its confidence and its telling words
+    #[arg(long)]
+    explain: bool,
+    /// Print JSON Lines: one object for each site
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let model = sources::open_model(&arguments.model)?;
+    let archive = sources::open_archive(&arguments.warc, settings)?;
+    let crawler = InternalCrawler::new(
+        Arc::new(archive),
+        Arc::new(model),
+        settings.internal,
+        sources::parse_limits(settings),
+    );
+    let mut hosts = Hosts {
+        lines: host_lines(arguments)?,
+        line: 0,
+        bad: 0,
+    };
+    let mut out = Printer {
+        out: BufWriter::new(io::stdout().lock()),
+        json: arguments.json,
+        explain: arguments.explain,
+        tally: Tally::default(),
+    };
+    sources::runtime()?.block_on(judge_all(crawler, &mut hosts, &mut out))?;
+    out.out.flush()?;
+    if !arguments.json && out.tally.sites > 1 {
+        complain(&out.tally.summary());
+    }
+    match hosts.bad {
+        0 => Ok(ExitCode::Success),
+        _ => Ok(ExitCode::DamagedData),
+    }
+}
+
+type Lines = Box<dyn Iterator<Item = io::Result<String>>>;
+
+fn host_lines(arguments: &Arguments) -> anyhow::Result<Lines> {
+    if !arguments.host.is_empty() {
+        let hosts: Vec<io::Result<String>> = arguments.host.iter().cloned().map(Ok).collect();
+        return Ok(Box::new(hosts.into_iter()));
+    }
+    match &arguments.hosts {
+        Some(path) if path.as_os_str() != "-" => {
+            let file = File::open(path)
+                .with_context(|| format!("cannot read the hosts {}", path.display()))?;
+            Ok(Box::new(BufReader::new(file).lines()))
+        }
+        None if io::stdin().is_terminal() => {
+            bail!("name the hosts to judge, or a file of them with --hosts")
+        }
+        _ => Ok(Box::new(BufReader::new(io::stdin()).lines())),
+    }
+}
+
+/// Judges sites, several at once, and prints the verdicts in the order of the hosts.
+async fn judge_all<W: Write>(
+    crawler: InternalCrawler,
+    hosts: &mut Hosts,
+    out: &mut Printer<W>,
+) -> anyhow::Result<()> {
+    let mut visits: VecDeque<JoinHandle<SiteReport>> = VecDeque::new();
+    loop {
+        while visits.len() < SITES_AT_ONCE
+            && let Some(site) = hosts.next()?
+        {
+            let crawler = crawler.clone();
+            visits.push_back(tokio::spawn(async move {
+                crawler.sample(SiteVisit::new(site)).await
+            }));
+        }
+        let Some(visit) = visits.pop_front() else {
+            return Ok(());
+        };
+        let report = visit.await.context("a visit broke off")?;
+        out.print(&report)?;
+    }
+}
+
+/// The hosts to judge.
+struct Hosts {
+    lines: Lines,
+    line: usize,
+    bad: usize,
+}
+
+impl Hosts {
+    /// The next site; lines that name none are told and passed over.
+    fn next(&mut self) -> anyhow::Result<Option<SiteId>> {
+        for line in self.lines.by_ref() {
+            self.line += 1;
+            let line = line.context("cannot read the hosts")?;
+            let host = line.split('\t').next().unwrap_or_default().trim();
+            if host.is_empty() || host.starts_with('#') {
+                continue;
+            }
+            match host.parse() {
+                Ok(site) => return Ok(Some(site)),
+                Err(error) => {
+                    let message = format!("sitescout: host {}: {error}", self.line);
+                    complain(&Harmless(&message).to_string());
+                    self.bad += 1;
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What came out, in sum.
+#[derive(Default)]
+struct Tally {
+    sites: usize,
+    relevant: usize,
+    undecided: usize,
+    pages: usize,
+}
+
+impl Tally {
+    fn add(&mut self, report: &SiteReport) {
+        self.sites += 1;
+        self.pages += report.cost.pages;
+        match report.verdict {
+            Verdict::Relevant => self.relevant += 1,
+            Verdict::Irrelevant => {}
+            Verdict::Undecided(_) => self.undecided += 1,
+        }
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{} sites: {} relevant, {} irrelevant, {} undecided; {} pages",
+            self.sites,
+            self.relevant,
+            self.sites - self.relevant - self.undecided,
+            self.undecided,
+            self.pages
+        )
+    }
+}
+
+struct Printer<W: Write> {
+    out: W,
+    json: bool,
+    explain: bool,
+    tally: Tally,
+}
+
+impl<W: Write> Printer<W> {
+    fn print(&mut self, report: &SiteReport) -> io::Result<()> {
+        self.tally.add(report);
+        if self.json {
+            writeln!(
+                self.out,
+                "{}",
+                harmless_json(&as_json(report, self.explain))
+            )?;
+        } else {
+            self.print_text(report)?;
+        }
+        // Whoever reads a stream of thousands of hosts wants them as they come.
+        self.out.flush()
+    }
+
+    fn print_text(&mut self, report: &SiteReport) -> io::Result<()> {
+        let pages = match report.cost.pages {
+            1 => "1 page ".to_owned(),
+            pages => format!("{pages} pages"),
+        };
+        write!(
+            self.out,
+            "{:<10} {}  {pages:>8}  {}",
+            report.verdict.name(),
+            report.confidence,
+            report.site
+        )?;
+        match (report.verdict.undecided_reason(), &report.alias_of) {
+            (Some(UndecidedReason::Alias), Some(site)) => {
+                writeln!(self.out, "  (leads to {site})")?;
+            }
+            (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
+            (None, _) => writeln!(self.out)?,
+        }
+        if self.explain {
+            for step in &report.steps {
+                self.print_step(step)?;
+            }
+            writeln!(
+                self.out,
+                "    stopped: {}; {} links to other sites\n",
+                report.stop_reason.name(),
+                report.transversal_links.len()
+            )?;
+        }
+        Ok(())
+    }
+
+    fn print_step(&mut self, step: &PageStep) -> io::Result<()> {
+        let outcome = match &step.outcome {
+            StepOutcome::Spoke => format!("page {}", step.confidence),
+            StepOutcome::Redirect(target) => format!("redirect to {target}"),
+            StepOutcome::Failed(status) => format!("failed, {}", status.as_u16()),
+            other => other.name().to_owned(),
+        };
+        writeln!(
+            self.out,
+            "    {outcome:<14} site {}  {} ({})",
+            step.site_confidence,
+            step.url,
+            step.kind.name()
+        )?;
+        let words = &step.telling_words;
+        for (side, words) in [("for", &words.for_target), ("against", &words.against)] {
+            if !words.is_empty() {
+                let words: Vec<String> = words.iter().map(in_words).collect();
+                writeln!(self.out, "        {side:<8} {}", words.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_words(word: &TellingWord) -> String {
+    format!("{} {:+.2}", Harmless(&word.term), word.weight)
+}
+
+fn as_json(report: &SiteReport, explain: bool) -> Value {
+    let pages = report.steps.iter().map(|step| {
+        let mut page = json!({
+            "url": step.url.as_str(),
+            "kind": step.kind.name(),
+            "outcome": step.outcome.name(),
+            "confidence": step.confidence.get(),
+            "site_confidence": step.site_confidence.get(),
+        });
+        if explain {
+            let words = |words: &[TellingWord]| -> Value {
+                let words = words.iter();
+                words
+                    .map(|word| json!({ "term": &*word.term, "weight": word.weight }))
+                    .collect()
+            };
+            page["for"] = words(&step.telling_words.for_target);
+            page["against"] = words(&step.telling_words.against);
+        }
+        page
+    });
+    let links = report.transversal_links.iter().map(|found| {
+        json!({
+            "host": found.link.site.as_str(),
+            "url": found.link.page.as_str(),
+            "anchor": found.link.anchor,
+            "nofollow": found.link.nofollow,
+            "from": report.steps.get(found.step).map(|step| step.url.as_str()),
+        })
+    });
+    json!({
+        "host": report.site.as_str(),
+        "verdict": report.verdict.name(),
+        "undecided_reason": report.verdict.undecided_reason().map(UndecidedReason::name),
+        "confidence": report.confidence.get(),
+        "pages": pages.collect::<Vec<Value>>(),
+        "stop_reason": report.stop_reason.name(),
+        "alias_of": report.alias_of.as_ref().map(SiteId::as_str),
+        "transversal_links": links.collect::<Vec<Value>>(),
+        "model": report.model.to_string(),
+    })
+}

@@ -1,0 +1,247 @@
+//! `sitescout train`: what do sites of a topic look like?
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use tempfile::NamedTempFile;
+
+use crate::classify::ExampleSite;
+use crate::config::{Settings, TopicDefinition};
+use crate::training::{Card, Corpus, Labels, OTHER, WalkLimits, fit_model};
+
+use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName};
+use super::terminal::{complain, say};
+use super::{ExitCode, in_file, read_settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  sitescout train sailing --warc sites.warc.gz --labels sites.tsv
+  sitescout train sailing --warc a.warc b.warc --labels sites.tsv --out /srv/site-models
+  sitescout train site-models/sailing/topic.toml --warc sites.warc.gz
+
+Labels have one line for each host: host, tab, topic, and optionally tab and a group. All
+topics but the one learned are the other class. Sites of one group (one owner, one
+designer, the years of one event) are never torn apart when reliability is measured.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The topic to learn, by its name in the labels, or a topic.toml
+    #[arg(value_name = "TOPIC")]
+    topic: String,
+    /// WARC files with the labelled sites
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    warc: Vec<PathBuf>,
+    /// Labels: host, tab, topic, and optionally tab and group
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Where the models are; the new one goes into a directory of its own in there
+    #[arg(long, value_name = "DIR", default_value = "site-models")]
+    out: PathBuf,
+    /// The page classifier to use instead of the one in the settings
+    #[arg(long, value_name = "NAME")]
+    page_classifier: Option<PageClassifierName>,
+    /// Where chance comes from, instead of the seed in the settings
+    #[arg(long)]
+    seed: Option<u32>,
+}
+
+pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Result<ExitCode> {
+    if let Some(name) = arguments.page_classifier {
+        settings.training.page_classifier = name.into();
+    }
+    if let Some(seed) = arguments.seed {
+        settings.training.seed = u64::from(seed);
+    }
+    let topic = read_topic(arguments)?;
+    let archive = sources::open_archive(&arguments.warc, &settings)?;
+    let corpus = read_corpus(archive, &topic.labels, &settings)?;
+    let examples = corpus.examples(&topic.name);
+    let examples: Vec<&ExampleSite> = examples.iter().collect();
+    let targets = examples.iter().filter(|site| site.is_target()).count();
+    ensure!(targets > 0, "no site of `{}` could be read", topic.name);
+    ensure!(
+        targets < examples.len(),
+        "every site that could be read is of `{}`; label sites of other topics too, \
+         so that there is something to tell it from",
+        topic.name
+    );
+    let (model, validation) =
+        fit_model(&topic.name, &corpus.lexicon, &examples, &settings.training);
+    if validation.folds.is_none() {
+        complain(
+            "sitescout: too few groups of sites to hold any out: the model works, but how \
+             reliable it is cannot be known",
+        );
+    }
+    let card = Card {
+        model: &model,
+        description: &topic.description,
+        corpus: &corpus,
+        validation: &validation,
+        settings: &settings.training,
+        command: &command(arguments, &settings),
+    };
+    let directory = arguments.out.join(&topic.name);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    let bytes = model.to_bytes();
+    write_whole(&directory.join(MODEL_FILE), &bytes)?;
+    write_whole(&directory.join(CARD_FILE), card.to_markdown().as_bytes())?;
+    say(&format!(
+        "{}: {} bytes, learned from {targets} sites of `{}` and {} others",
+        directory.join(MODEL_FILE).display(),
+        bytes.len(),
+        topic.name,
+        examples.len() - targets
+    ))?;
+    if validation.folds.is_some() {
+        let measures = &validation.measures;
+        say(&format!(
+            "held-out sites: precision {:.3}, recall {:.3}, F {:.3} with {:.2} pages per site; \
+             p_err {:.3}, p_threshold {}",
+            measures.precision(),
+            measures.recall(),
+            measures.f_measure(),
+            measures.pages_per_site(),
+            model.calibration().p_err(),
+            model.thresholds().p_threshold
+        ))?;
+    }
+    Ok(ExitCode::Success)
+}
+
+/// A topic and its examples.
+struct Topic {
+    name: String,
+    description: String,
+    labels: Labels,
+}
+
+fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
+    let file = Path::new(&arguments.topic);
+    if file.extension() == Some(OsStr::new("toml")) {
+        ensure!(
+            arguments.labels.is_none(),
+            "{} names its training sites; leave --labels out",
+            file.display()
+        );
+        let definition =
+            TopicDefinition::parse(&read_settings(file)?).map_err(|error| in_file(file, &error))?;
+        let labels = Labels::of_topic(&definition).with_context(|| file.display().to_string())?;
+        sources::tell_remarks(file, &labels);
+        return Ok(Topic {
+            name: definition.name,
+            description: definition.description,
+            labels,
+        });
+    }
+    let Some(path) = &arguments.labels else {
+        bail!(
+            "say with --labels which sites are examples of `{}`",
+            arguments.topic
+        );
+    };
+    let labels = sources::read_labels(path)?;
+    let topics = labels.topics();
+    if !topics.contains(&arguments.topic.as_str()) {
+        ensure!(
+            arguments.topic != OTHER,
+            "`{OTHER}` is what all topics are told from"
+        );
+        bail!(
+            "no site is labelled `{}`; there are: {}",
+            arguments.topic,
+            topics.join(", ")
+        );
+    }
+    Ok(Topic {
+        name: arguments.topic.clone(),
+        description: String::new(),
+        labels,
+    })
+}
+
+fn read_corpus(
+    archive: crate::fetch::Archive,
+    labels: &Labels,
+    settings: &Settings,
+) -> anyhow::Result<Corpus> {
+    let limits = WalkLimits {
+        pages_per_site: settings.training.pages_per_site,
+        parse: sources::parse_limits(settings),
+    };
+    let progress = sources::progress_bar(labels.labels.len(), "reading sites");
+    let reading = Corpus::read(Arc::new(archive), &labels.labels, limits, |done| {
+        progress.set_position(done as u64);
+    });
+    let corpus = sources::runtime()?.block_on(reading);
+    progress.finish_and_clear();
+    sources::tell_missing(&corpus);
+    Ok(corpus)
+}
+
+/// The command line, with the names of files only.
+fn command(arguments: &Arguments, settings: &Settings) -> String {
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy()
+            .into_owned()
+    };
+    let mut words = vec![
+        "sitescout train".to_owned(),
+        name(Path::new(&arguments.topic)),
+    ];
+    words.extend(
+        arguments
+            .warc
+            .iter()
+            .map(|file| format!("--warc {}", name(file))),
+    );
+    words.extend(
+        arguments
+            .labels
+            .iter()
+            .map(|file| format!("--labels {}", name(file))),
+    );
+    let training = &settings.training;
+    words.push(format!(
+        "--page-classifier {}",
+        training.page_classifier.name()
+    ));
+    words.push(format!("--seed {}", training.seed));
+    words.join(" ")
+}
+
+/// A file appears whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let write = || {
+        let mut file = NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        set_readable(file.path())?;
+        file.persist(path).map_err(|error| error.error)?;
+        anyhow::Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Temporary files belong to their owner alone; a model is for whoever may read the
+/// directory.
+#[cfg(unix)]
+fn set_readable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn set_readable(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}

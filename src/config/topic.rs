@@ -1,0 +1,96 @@
+//! A topic as a user writes it down: `topic.toml`.
+//!
+//! ```toml
+//! name = "sailing"
+//! description = "Sailing clubs and sailing schools"
+//! start_sites = ["harbour-sailing.example"]
+//!
+//! [training]
+//! target_sites = ["gulls-dinghy.example", ["2024.regatta.example", "2025.regatta.example"]]
+//! other_sites = ["bakery-krume.example", "village-library.example"]
+//! ```
+//!
+//! Sites that share an owner or a text stand in a list of their own: a group.
+
+use super::problem::ConfigError;
+use super::section;
+use super::value::{groups_of_texts, text, texts};
+
+/// A user interest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicDefinition {
+    /// Names the topic and its directory.
+    pub name: String,
+    /// What it is about, for people.
+    pub description: String,
+    /// Where a crawl begins.
+    pub start_sites: Vec<String>,
+    /// Examples of the topic, by group.
+    pub target_sites: Vec<Vec<String>>,
+    /// Examples of everything else, by group.
+    pub other_sites: Vec<Vec<String>>,
+}
+
+impl TopicDefinition {
+    /// Reads the text of a topic file. Problems are all told, in the order of the text.
+    pub fn parse(content: &str) -> Result<Self, ConfigError> {
+        section::read(content, |top| {
+            let name = top.required("name", text);
+            let description = top.value("description", String::new(), text);
+            let start_sites = top.value("start_sites", Vec::new(), texts);
+            let (target_sites, other_sites) = top.section("training", |training| {
+                (
+                    training.required("target_sites", groups_of_texts),
+                    training.required("other_sites", groups_of_texts),
+                )
+            });
+            Self {
+                name,
+                description,
+                start_sites,
+                target_sites,
+                other_sites,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_and_groups_of_sites() {
+        let topic = TopicDefinition::parse(
+            "name = \"sailing\"\nstart_sites = [\"a.example\"]\n[training]\n\
+             target_sites = [\"b.example\", [\"c.example\", \"d.example\"]]\nother_sites = []\n",
+        );
+        let topic = topic.unwrap();
+        assert_eq!(topic.name, "sailing");
+        assert_eq!(topic.start_sites, ["a.example"]);
+        assert_eq!(
+            topic.target_sites,
+            [vec!["b.example"], vec!["c.example", "d.example"]]
+        );
+        assert!(topic.other_sites.is_empty());
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let error = TopicDefinition::parse("start = []\n[training]\ntarget_sites = [1]\n");
+        let problems: Vec<String> = error
+            .unwrap_err()
+            .0
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let wanted = [
+            "1:1: `name` is missing",
+            "1:1: `training.other_sites` is missing",
+            "1:1: unknown key `start` at the top of the file; did you mean `start_sites`?",
+            "3:16: `training.target_sites` must be a list of texts, or of lists of texts that \
+             belong together, not a list",
+        ];
+        assert_eq!(problems, wanted);
+    }
+}

@@ -1,0 +1,187 @@
+//! The model card: what a model was learned from, how well it does, and how to make it
+//! again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::classify::SiteModel;
+use crate::config::TrainingSettings;
+use crate::web::{PageKind, TellingWord};
+
+use super::corpus::{Corpus, CorpusSite};
+use super::fit::Validation;
+
+/// How many telling words stand behind each aspect.
+const TELLING_WORDS: usize = 15;
+
+/// Everything a card tells about.
+pub struct Card<'a> {
+    /// The model.
+    pub model: &'a SiteModel,
+    /// What the topic is about, in the words of whoever defined it.
+    pub description: &'a str,
+    /// The sites it was learned from.
+    pub corpus: &'a Corpus,
+    /// How well it does on sites it has not seen.
+    pub validation: &'a Validation,
+    /// How it was trained.
+    pub settings: &'a TrainingSettings,
+    /// The command that made it, without the paths of the machine it ran on.
+    pub command: &'a str,
+}
+
+impl Card<'_> {
+    /// The card in Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut card = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut card);
+        card
+    }
+
+    fn write(&self, card: &mut String) -> std::fmt::Result {
+        writeln!(card, "# Site model: {}\n", self.model.topic())?;
+        if !self.description.is_empty() {
+            writeln!(card, "{}\n", self.description)?;
+        }
+        writeln!(card, "| | |\n|---|---|")?;
+        writeln!(card, "| fingerprint | `{}` |", self.model.fingerprint())?;
+        writeln!(card, "| page classifier | {} |", self.model.pages().name())?;
+        writeln!(
+            card,
+            "| terms | {} |",
+            self.model.vocabulary().terms().len()
+        )?;
+        let p_threshold = self.model.thresholds().p_threshold;
+        writeln!(card, "| proposed `p_threshold` | {p_threshold} |")?;
+        writeln!(card, "| seed | {} |", self.settings.seed)?;
+        writeln!(card, "| made by | `{}` |\n", self.command)?;
+        self.write_data(card)?;
+        self.write_reliability(card)?;
+        self.write_words(card)
+    }
+
+    fn write_data(&self, card: &mut String) -> std::fmt::Result {
+        writeln!(card, "## Data\n")?;
+        writeln!(
+            card,
+            "| class | sites | groups | pages | languages |\n|---|---|---|---|---|"
+        )?;
+        let topic = self.model.topic();
+        let is_target = |site: &&CorpusSite| site.topic == topic;
+        let target: Vec<&CorpusSite> = self.corpus.sites.iter().filter(is_target).collect();
+        let other = self.corpus.sites.iter().filter(|site| !is_target(site));
+        for (class, sites) in [(topic, target), ("other", other.collect())] {
+            let mut groups: Vec<u32> = sites.iter().map(|site| site.group).collect();
+            groups.sort_unstable();
+            groups.dedup();
+            let pages: usize = sites.iter().map(|site| site.pages.len()).sum();
+            writeln!(
+                card,
+                "| {class} | {} | {} | {pages} | {} |",
+                sites.len(),
+                groups.len(),
+                languages(&sites)
+            )?;
+        }
+        writeln!(
+            card,
+            "\nAt most {} pages of each site, breadth first from the homepage. Left out: {} sites \
+             without an answer, {} without words.\n",
+            self.settings.pages_per_site,
+            self.corpus.unreachable.len(),
+            self.corpus.empty.len()
+        )
+    }
+
+    fn write_reliability(&self, card: &mut String) -> std::fmt::Result {
+        writeln!(card, "## How reliable it is\n")?;
+        let Some(folds) = self.validation.folds else {
+            return writeln!(
+                card,
+                "Not known: holding sites out needs at least two groups of the topic and two of \
+                 other sites. Confidences are guesses.\n"
+            );
+        };
+        let measures = &self.validation.measures;
+        writeln!(
+            card,
+            "Training sites judged by models that had not seen them: cross-validation by site \
+             in {folds} folds, groups kept together, pages in breadth-first order.\n"
+        )?;
+        writeln!(
+            card,
+            "| pages per site | precision | recall | F | Brier | calibration error |"
+        )?;
+        writeln!(card, "|---|---|---|---|---|---|")?;
+        writeln!(
+            card,
+            "| {:.2} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |\n",
+            measures.pages_per_site(),
+            measures.precision(),
+            measures.recall(),
+            measures.f_measure(),
+            measures.brier(),
+            measures.calibration_error()
+        )?;
+        let calibration = self.model.calibration();
+        writeln!(
+            card,
+            "Balanced error of single pages, `p_err`: {:.3}.\n",
+            calibration.p_err()
+        )?;
+        writeln!(card, "| kind of page | `p_err` |\n|---|---|")?;
+        for kind in PageKind::ALL {
+            writeln!(
+                card,
+                "| {} | {:.3} |",
+                kind.name(),
+                calibration.of_kind(kind).p_err
+            )?;
+        }
+        writeln!(
+            card,
+            "\n| confidence | sites | mean confidence | share of targets |"
+        )?;
+        writeln!(card, "|---|---|---|---|")?;
+        for (at, bin) in measures.bins().iter().enumerate() {
+            if bin.sites > 0.0 {
+                let (mean, share) = (bin.confidences / bin.sites, bin.targets / bin.sites);
+                let sites = bin.sites;
+                writeln!(card, "| from 0.{at} | {sites} | {mean:.3} | {share:.3} |")?;
+            }
+        }
+        writeln!(card)
+    }
+
+    fn write_words(&self, card: &mut String) -> std::fmt::Result {
+        writeln!(card, "## Telling words\n")?;
+        for (title, words) in self.model.aspects(TELLING_WORDS) {
+            let words: Vec<String> = words.iter().map(in_code).collect();
+            writeln!(card, "- {title}: {}", words.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Terms are letters and digits of any script, an apostrophe at most; a backtick cannot
+/// occur, but nothing depends on it.
+fn in_code(word: &TellingWord) -> String {
+    format!("`{}`", word.term.replace('`', "'"))
+}
+
+fn languages(sites: &[&CorpusSite]) -> String {
+    let mut tally: BTreeMap<String, usize> = BTreeMap::new();
+    for page in sites.iter().flat_map(|site| &site.pages) {
+        let language = page.language.map_or("?".to_owned(), |own| own.to_string());
+        *tally.entry(language).or_default() += 1;
+    }
+    let mut tally: Vec<(String, usize)> = tally.into_iter().collect();
+    tally.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    let told = tally
+        .into_iter()
+        .take(5)
+        .map(|(code, pages)| format!("{code} {pages}"));
+    told.collect::<Vec<String>>().join(", ")
+}
