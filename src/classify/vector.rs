@@ -30,6 +30,25 @@ impl PageVector {
         Self { entries }
     }
 
+    /// The direction in which several pages together point: their sum, brought to length
+    /// one.
+    #[must_use]
+    pub fn sum<'a>(pages: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut entries: Vec<(Feature, f32)> = pages
+            .into_iter()
+            .flat_map(|page| page.entries.iter().copied())
+            .collect();
+        entries.sort_by_key(|(feature, _)| *feature);
+        entries.dedup_by(|later, first| {
+            let is_same = later.0 == first.0;
+            if is_same {
+                first.1 += later.1;
+            }
+            is_same
+        });
+        Self::normalised(entries)
+    }
+
     /// The features the page has, with their weights.
     #[must_use]
     pub fn entries(&self) -> &[(Feature, f32)] {
@@ -89,5 +108,8 @@ mod tests {
         assert!((vector.dot_page(&other) - 0.8 / 3_f64.sqrt()).abs() < 1e-6);
         assert!((vector.dot(&[9.0, 1.0, 9.0, 9.0, 0.5]) - 1.0).abs() < 1e-6);
         assert_eq!(PageVector::normalised(Vec::new()).known_terms(), 0);
+        let apart = [vec![(0, 1.0)], vec![(1, 1.0)], vec![(1, 1.0)]].map(PageVector::normalised);
+        let wanted = PageVector::normalised(vec![(0, 1.0), (1, 2.0)]);
+        assert_eq!(PageVector::sum(&apart), wanted);
     }
 }
