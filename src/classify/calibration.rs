@@ -5,8 +5,9 @@
 //! Probabilistic Outputs for Support Vector Machines, 1999). How often they fall on the
 //! wrong side is `p_err` (paper 4.3.3; the paper's table 2 prints the accuracy there).
 //!
-//! Pages are not equally reliable. Each [`PageKind`] has a sigmoid and an error of its own,
-//! pulled towards those of all pages as far as it has few sites to learn from.
+//! Pages are not equally reliable. Each [`PageKind`] has an error of its own, pulled towards
+//! that of all pages as far as it has few sites to learn from. The sigmoid is one for all:
+//! with one for each kind, real topics of few sites lost 0.005 of F.
 //!
 //! Deviations from the paper: the error is balanced, the mean of the errors of both
 //! classes, because with few target sites among many others plain accuracy looks splendid
@@ -24,7 +25,7 @@ use crate::web::{PageConfidence, PageKind};
 /// of log-odds.
 const MIX: f64 = 0.75;
 
-/// How many sites' worth of trust the sigmoid of all pages has against that of one kind.
+/// How many sites' worth of trust the error of all pages has against that of one kind.
 const INERTIA: f64 = 20.0;
 
 /// How many sites' worth of trust there is in the classifier's own scale.
@@ -88,28 +89,21 @@ impl Calibration {
         let Some(sample) = Sample::new(pages) else {
             return Self::BLIND;
         };
-        let shared = sample.sigmoid(Sigmoid::IDENTITY, PRIOR_TRUST);
-        let shared_error = sample.balanced_error(shared);
-        let of_kind = |kind: PageKind| {
-            let own: Vec<HeldOutPage> = pages
-                .iter()
-                .filter(|page| page.kind == kind)
-                .copied()
-                .collect();
-            let (sigmoid, p_err) = match Sample::new(&own) {
-                None => (shared, shared_error),
-                Some(own) => {
-                    let sigmoid = own.sigmoid(shared, INERTIA);
-                    let sites = own.weight();
-                    let error = own.balanced_error(sigmoid) * sites + shared_error * INERTIA;
-                    (sigmoid, error / (sites + INERTIA))
-                }
+        let sigmoid = sample.sigmoid();
+        let shared_error = sample.balanced_error(sigmoid);
+        let error_of = |kind: PageKind| {
+            let own = pages.iter().filter(|page| page.kind == kind).copied();
+            let own: Vec<HeldOutPage> = own.collect();
+            let Some(own) = Sample::new(&own) else {
+                return shared_error;
             };
-            KindCalibration {
-                slope: sigmoid.slope,
-                offset: sigmoid.offset,
-                p_err: p_err.clamp(MIN_ERROR, MAX_ERROR),
-            }
+            let pulled = own.balanced_error(sigmoid) * own.sites + shared_error * INERTIA;
+            pulled / (own.sites + INERTIA)
+        };
+        let of_kind = |kind: PageKind| KindCalibration {
+            slope: sigmoid.slope,
+            offset: sigmoid.offset,
+            p_err: error_of(kind).clamp(MIN_ERROR, MAX_ERROR),
         };
         Self {
             kinds: PageKind::ALL.map(of_kind),
@@ -195,20 +189,17 @@ impl<'a> Sample<'a> {
         })
     }
 
-    fn weight(&self) -> f64 {
-        self.sites
-    }
-
     fn weight_of(&self, page: &HeldOutPage) -> f64 {
         page.weight * self.factors[usize::from(page.is_target)]
     }
 
-    /// Maximum likelihood by Newton's method, pulled towards `towards` with so many sites'
-    /// worth of trust. Scores are measured in their own standard deviation, so that the
-    /// pull does not depend on the classifier's scale.
-    fn sigmoid(&self, towards: Sigmoid, trust: f64) -> Sigmoid {
+    /// Maximum likelihood by Newton's method, pulled a little towards the classifier's own
+    /// scale, so that classes which do not overlap have a finite slope. Scores are measured
+    /// in their own standard deviation.
+    fn sigmoid(&self) -> Sigmoid {
         let unit = self.spread().max(1e-9);
-        let goal = (towards.slope * unit, towards.offset);
+        let trust = PRIOR_TRUST;
+        let goal = (Sigmoid::IDENTITY.slope * unit, Sigmoid::IDENTITY.offset);
         let (mut slope, mut offset) = goal;
         for _ in 0..100 {
             let mut gradient = (trust * (slope - goal.0), trust * (offset - goal.1));

@@ -48,8 +48,9 @@ pub struct CentroidParams {
 /// Distances stay this far from 0 and 1, where the logarithm says nothing useful.
 const EPSILON: f64 = 1e-6;
 
-/// The projection is learned from so many pages at most, evenly drawn: more do not change it.
-const PROJECTION_PAGES: usize = 2_000;
+/// The projection, and the centroids of each class, are learned from so many pages at most,
+/// evenly drawn: more take longer and change little.
+const MAX_PAGES: usize = 1_500;
 
 /// Each centroid stands for at least so many pages.
 const PAGES_PER_CENTROID: usize = 4;
@@ -89,9 +90,11 @@ impl CentroidClassifier {
             let of_class = pages.iter().filter(|page| {
                 page.is_target == is_target && page.weight > 0.0 && page.vector.known_terms() > 0
             });
-            let rows: Vec<Array1<f64>> = of_class
-                .map(|page| projection.project(&page.vector))
-                .collect();
+            let of_class: Vec<&WeighedPage> = of_class.collect();
+            let every = of_class.len().div_ceil(MAX_PAGES).max(1);
+            let drawn = of_class.into_iter().step_by(every);
+            let rows: Vec<Array1<f64>> =
+                drawn.map(|page| projection.project(&page.vector)).collect();
             centroids(&rows, projection.dimensions(), most, params.seed)
         };
         Self {
@@ -238,7 +241,7 @@ impl Projection {
         random: &mut Xoshiro256Plus,
     ) -> Self {
         let pages: Vec<&PageVector> = pages.iter().map(|page| &page.vector).collect();
-        let every = pages.len().div_ceil(PROJECTION_PAGES).max(1);
+        let every = pages.len().div_ceil(MAX_PAGES).max(1);
         let sample: Vec<&PageVector> = pages.into_iter().step_by(every).collect();
         let wanted = dimensions.min(sample.len()).min(features);
         let width = (wanted + wanted / 4 + 2).min(sample.len()).min(features);
@@ -343,9 +346,9 @@ fn k_means(points: &Array2<f64>, clusters: usize, seed: u64) -> Option<Array2<f6
     let dataset = DatasetBase::from(points.clone());
     let fit = || {
         KMeans::params_with_rng(clusters, Xoshiro256Plus::seed_from_u64(seed))
-            .n_runs(3)
-            .max_n_iterations(150)
-            .tolerance(1e-4)
+            .n_runs(1)
+            .max_n_iterations(50)
+            .tolerance(1e-3)
             .fit(&dataset)
             .ok()
     };

@@ -37,7 +37,7 @@ const P_THRESHOLDS: [f64; 4] = [0.9, 0.95, 0.975, 0.99];
 
 /// A higher threshold must lower the balanced Brier score by at least so much for each
 /// further page that a site costs.
-const GAIN_PER_PAGE: f64 = 0.01;
+const GAIN_PER_PAGE: f64 = 0.004;
 
 /// A page classifier with the vocabulary it was fitted on.
 #[derive(Debug)]
