@@ -41,8 +41,8 @@ pub(super) struct Arguments {
     /// The directory of a site model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// WARC files to read the sites from
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// A WARC file to read the sites from; may be given several times
+    #[arg(long, value_name = "FILE", required = true)]
     warc: Vec<PathBuf>,
     /// Sites to judge
     #[arg(value_name = "HOST", conflicts_with = "hosts")]

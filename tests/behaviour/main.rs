@@ -11,9 +11,14 @@ mod golden;
 mod markup;
 mod terms;
 
+// === the internal crawler ===
+mod sampling;
+mod scripted_web;
+
 // === settings and commands ===
 mod commands;
 mod settings;
+mod topics;
 
 // === real websites, where they are at hand ===
 mod corpora;

@@ -1,0 +1,319 @@
+//! One site through the internal crawler: what it reads, what it leaves alone, what it
+//! reports.
+
+use std::sync::Arc;
+
+use sitescout::config::InternalSettings;
+use sitescout::web::{
+    PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
+};
+
+use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing, visit};
+
+const SITE: &str = "http://site.example/";
+
+fn at(path: &str) -> String {
+    format!("http://site.example{path}")
+}
+
+fn order(purpose: Purpose) -> SiteVisit {
+    SiteVisit {
+        purpose,
+        ..SiteVisit::new("site.example".parse().expect("a host"))
+    }
+}
+
+fn judge(web: ScriptedWeb) -> (SiteReport, Vec<String>) {
+    let web = Arc::new(web);
+    let report = visit(&web, order(Purpose::Verdict), InternalSettings::default());
+    (report, web.asked())
+}
+
+fn outcomes(report: &SiteReport) -> Vec<&str> {
+    report
+        .steps
+        .iter()
+        .map(|step| step.outcome.name())
+        .collect()
+}
+
+#[test]
+fn reading_ends_when_the_site_is_sure_enough() {
+    for (page, verdict) in [
+        (sailing as fn(usize, &[&str]) -> String, Verdict::Relevant),
+        (baking, Verdict::Irrelevant),
+    ] {
+        let web = ScriptedWeb::default()
+            .page(SITE, &page(0, &["/a", "/b", "/c"]))
+            .page(&at("/a"), &page(3, &[]))
+            .page(&at("/b"), &page(4, &[]))
+            .page(&at("/c"), &page(5, &[]));
+        let (report, asked) = judge(web);
+        assert_eq!(asked, ["/", "/a"], "no page more than needed");
+        assert_eq!(report.verdict, verdict);
+        assert_eq!(report.stop_reason, StopReason::Confident);
+        assert_eq!((report.frozen_after, report.cost.pages), (Some(2), 2));
+        let certainty = report.confidence.get().max(report.confidence.complement());
+        assert!(certainty >= 0.99, "{certainty}");
+        assert_eq!(report.model, model().fingerprint());
+        assert_eq!(report.steps[0].kind, PageKind::Homepage);
+        assert_eq!(report.steps[1].kind, PageKind::Inner);
+        let words = &report.steps[0].telling_words;
+        let (own, other) = match verdict {
+            Verdict::Relevant => (&words.for_target, &words.against),
+            _ => (&words.against, &words.for_target),
+        };
+        assert!(own.len() >= 5 && other.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_mute_homepage_decides_nothing_but_leads_on() {
+    let web = ScriptedWeb::default()
+        .page(SITE, &mute("x", &["/a", "/b"]))
+        .page(&at("/a"), &sailing(0, &[]))
+        .page(&at("/b"), &sailing(3, &[]));
+    let (report, asked) = judge(web);
+    assert_eq!(asked, ["/", "/a", "/b"]);
+    assert_eq!(outcomes(&report), ["mute", "spoke", "spoke"]);
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert!((report.steps[0].confidence.get() - 0.5).abs() < 1e-12);
+    assert!((report.steps[0].site_confidence.get() - 0.5).abs() < 1e-12);
+}
+
+#[test]
+fn a_skewed_prior_alone_decides_nothing() {
+    let web = Arc::new(ScriptedWeb::default().page(SITE, &mute("x", &[])));
+    let mut order = order(Purpose::Verdict);
+    order.prior = sitescout::web::SiteConfidence::new(0.001).expect("a probability");
+    let report = visit(&web, order, InternalSettings::default());
+    let reason = UndecidedReason::NothingSpoke;
+    assert_eq!(report.verdict, Verdict::Undecided(reason));
+    assert_eq!(report.stop_reason, StopReason::Exhausted);
+}
+
+#[test]
+fn near_duplicates_speak_once() {
+    let same = sailing(0, &["/a", "/b"]);
+    let web = ScriptedWeb::default()
+        .page(SITE, &same)
+        .page(&at("/a"), &same)
+        .page(&at("/b"), &same);
+    let (report, asked) = judge(web);
+    assert_eq!(asked, ["/", "/a", "/b"]);
+    assert_eq!(
+        outcomes(&report),
+        ["spoke", "near-duplicate", "near-duplicate"]
+    );
+    assert_eq!(report.stop_reason, StopReason::Exhausted);
+    assert_eq!(
+        (report.verdict, report.frozen_after),
+        (Verdict::Relevant, None)
+    );
+    assert!(report.confidence.get() < 0.99);
+    assert_eq!(report.speaking_pages(), 1);
+}
+
+#[test]
+fn the_index_is_the_directory_and_is_not_asked_for_again() {
+    let web = ScriptedWeb::default()
+        .page(
+            SITE,
+            &sailing(
+                0,
+                &["/", "/index.html", "http://www.site.example/#top", "/a"],
+            ),
+        )
+        .page(&at("/index.html"), &sailing(0, &[]))
+        .page(&at("/a"), &sailing(3, &[]));
+    let (_, asked) = judge(web);
+    assert_eq!(asked, ["/", "/a"]);
+}
+
+#[test]
+fn frames_and_refreshes_lead_into_the_site_as_its_homepage() {
+    let web = ScriptedWeb::default()
+        .page(
+            SITE,
+            "<a href=/last>x</a><frameset><frame src=/menu><frame src=/welcome></frameset>",
+        )
+        .page(&at("/menu"), &mute("menu", &[]))
+        .page(
+            &at("/welcome"),
+            "<meta http-equiv=refresh content='0; url=/real'>",
+        )
+        .page(&at("/real"), &sailing(0, &["/next"]))
+        .page(&at("/next"), &sailing(3, &[]))
+        .page(&at("/last"), &sailing(4, &[]));
+    let (report, asked) = judge(web);
+    assert_eq!(asked[..3], ["/", "/menu", "/welcome"]);
+    let kinds: Vec<PageKind> = report.steps.iter().take(3).map(|step| step.kind).collect();
+    assert_eq!(kinds, [PageKind::Homepage; 3]);
+    let real = report.steps.iter().find(|step| step.url.path() == "/real");
+    assert_eq!(real.expect("it was read").kind, PageKind::Homepage);
+    assert_eq!(report.verdict, Verdict::Relevant);
+}
+
+#[test]
+fn a_dead_site_is_a_verdict_after_one_request() {
+    let (report, asked) = judge(ScriptedWeb::default().page("http://else.example/", "x"));
+    assert_eq!(asked, ["/"]);
+    let reason = UndecidedReason::Unreachable;
+    assert_eq!(report.verdict, Verdict::Undecided(reason));
+    assert_eq!(report.stop_reason, StopReason::Unreachable);
+    assert_eq!((report.cost.pages, report.cost.unanswered), (0, 1));
+    assert!((report.confidence.get() - 0.5).abs() < 1e-12);
+}
+
+#[test]
+fn a_site_that_leads_to_another_is_an_alias_of_it() {
+    let redirect = ScriptedWeb::default()
+        .answer(SITE, 301, &[("location", "http://www.new.example/x")])
+        .page("http://new.example/x", &sailing(0, &[]));
+    let refresh = ScriptedWeb::default().page(
+        SITE,
+        "<meta http-equiv=refresh content='0; url=http://new.example/'>",
+    );
+    for web in [redirect, refresh] {
+        let (report, asked) = judge(web);
+        assert_eq!(asked, ["/"], "the other site is not this visit's business");
+        let reason = UndecidedReason::Alias;
+        assert_eq!(report.verdict, Verdict::Undecided(reason));
+        assert_eq!(
+            report.alias_of.map(|site| site.to_string()).as_deref(),
+            Some("new.example")
+        );
+        assert_eq!(report.cost.pages, 1);
+    }
+}
+
+#[test]
+fn redirects_inside_the_site_are_followed_and_count_as_pages() {
+    let web = ScriptedWeb::default()
+        .answer(SITE, 302, &[("location", "/de/")])
+        .answer(&at("/de/"), 302, &[("location", "/de/start")])
+        .page(&at("/de/start"), &sailing(0, &["/de/", "/loop"]))
+        .answer(&at("/loop"), 302, &[("location", "/loop2")])
+        .answer(&at("/loop2"), 302, &[("location", "/loop")]);
+    let (report, asked) = judge(web);
+    assert_eq!(asked, ["/", "/de/", "/de/start", "/loop", "/loop2"]);
+    assert_eq!(report.cost.pages, 5);
+    assert_eq!(report.stop_reason, StopReason::Exhausted);
+    assert_eq!(report.steps[2].kind, PageKind::Homepage);
+    let target = StepOutcome::Redirect(at("/de/").parse().expect("an address"));
+    assert_eq!(report.steps[0].outcome, target);
+}
+
+#[test]
+fn errors_count_as_pages_and_are_no_evidence() {
+    let web = ScriptedWeb::default()
+        .page(SITE, &sailing(0, &["/missing", "/broken", "/a"]))
+        .answer(&at("/broken"), 500, &[])
+        .page(&at("/a"), &sailing(3, &[]));
+    let (report, _) = judge(web);
+    assert_eq!(outcomes(&report), ["spoke", "failed", "failed", "spoke"]);
+    assert_eq!((report.cost.pages, report.speaking_pages()), (4, 2));
+}
+
+#[test]
+fn a_trap_costs_no_more_than_the_budget() {
+    let mut web = ScriptedWeb::default().page(SITE, &mute("start", &["/1"]));
+    for day in 1..200 {
+        let next = format!("/{}", day + 1);
+        web = web.page(&at(&format!("/{day}")), &mute(&day.to_string(), &[&next]));
+    }
+    let (report, asked) = judge(web);
+    assert_eq!(asked.len(), InternalSettings::default().page_budget);
+    assert_eq!(report.stop_reason, StopReason::BudgetSpent);
+    let reason = UndecidedReason::NothingSpoke;
+    assert_eq!(report.verdict, Verdict::Undecided(reason));
+}
+
+#[test]
+fn parked_domains_and_soft_errors_are_no_evidence() {
+    let parked = "<title>site.example</title><h1>This domain is for sale</h1>\
+        <p>Buy this domain. The domain owner may be offering it: sail boat regatta crew wind.";
+    let (report, asked) = judge(ScriptedWeb::default().page(SITE, parked));
+    assert_eq!(asked, ["/"]);
+    let reason = UndecidedReason::Parked;
+    assert_eq!(report.verdict, Verdict::Undecided(reason));
+    assert_eq!(outcomes(&report), ["no-page"]);
+}
+
+#[test]
+fn what_robots_are_asked_not_to_follow_is_not_asked_for() {
+    let web = ScriptedWeb::default()
+        .page(
+            SITE,
+            &format!("<meta name=robots content=nofollow>{}", sailing(0, &["/a"])),
+        )
+        .page(&at("/a"), &sailing(3, &[]));
+    let (report, asked) = judge(web);
+    assert_eq!(asked, ["/"]);
+    assert_eq!(report.stop_reason, StopReason::Exhausted);
+}
+
+#[test]
+fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
+    let elsewhere = [
+        "/b",
+        "/c",
+        "/d",
+        "http://one.example/",
+        "http://two.example/",
+    ];
+    let web = ScriptedWeb::default()
+        .page(SITE, &sailing(0, &["/a"]))
+        .page(&at("/a"), &sailing(3, &elsewhere))
+        .page(&at("/b"), &baking(0, &["http://three.example/"]))
+        .page(&at("/c"), &baking(3, &[]))
+        .page(&at("/d"), &baking(4, &[]));
+    let web = Arc::new(web);
+    let settings = InternalSettings {
+        link_threshold: 6.5,
+        ..InternalSettings::default()
+    };
+    let report = visit(&web, order(Purpose::VerdictAndLinks), settings);
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert_eq!(report.frozen_after, Some(2));
+    // By hand, with confidences near 1 and 0: the pages weigh 1, 2 + 1, 0 + 1 and 1, and
+    // 1 + 3 + 1 = 5 is not enough, 6 is not, 7 would be: all five are read.
+    assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"]);
+    assert_eq!(report.stop_reason, StopReason::LinksFound);
+    let later: Vec<f64> = report.steps[1..]
+        .iter()
+        .map(|step| step.site_confidence.get())
+        .collect();
+    assert!(
+        later
+            .iter()
+            .all(|confidence| (confidence - report.confidence.get()).abs() < 1e-12)
+    );
+    let found: Vec<(&str, usize)> = report
+        .transversal_links
+        .iter()
+        .map(|found| (found.link.site.as_str(), found.step))
+        .collect();
+    assert_eq!(
+        found,
+        [("one.example", 1), ("two.example", 1), ("three.example", 2)]
+    );
+    assert!(report.fingerprint.is_some());
+}
+
+#[test]
+fn an_irrelevant_site_is_not_read_on_for_links() {
+    let web = ScriptedWeb::default()
+        .page(SITE, &baking(0, &["/a", "/b"]))
+        .page(&at("/a"), &baking(3, &["http://one.example/"]))
+        .page(&at("/b"), &baking(4, &[]));
+    let web = Arc::new(web);
+    let report = visit(
+        &web,
+        order(Purpose::VerdictAndLinks),
+        InternalSettings::default(),
+    );
+    assert_eq!(web.asked(), ["/", "/a"]);
+    assert_eq!(report.verdict, Verdict::Irrelevant);
+    assert_eq!(report.stop_reason, StopReason::LinksFound);
+}

@@ -1,0 +1,512 @@
+//! Learning topics and judging sites from the command line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture;
+use crate::warc::WarcBuilder;
+
+/// A directory with the small archive in it, so that no index appears among the fixtures.
+struct Coast {
+    directory: TempDir,
+}
+
+impl Coast {
+    fn new() -> Self {
+        let coast = Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        };
+        for name in ["coast.warc.gz", "coast.labels.tsv", "coast.unseen.txt"] {
+            fs::copy(fixture(name), coast.path(name)).expect("a fixture");
+        }
+        coast
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).expect("room for a file");
+    }
+
+    fn run(&self, arguments: &str) -> Assert {
+        self.run_with(arguments, "")
+    }
+
+    fn run_with(&self, arguments: &str, stdin: &str) -> Assert {
+        Command::new(env!("CARGO_BIN_EXE_sitescout"))
+            .current_dir(self.directory.path())
+            .args(arguments.split_whitespace())
+            .write_stdin(stdin)
+            .assert()
+    }
+
+    fn train(&self, arguments: &str) -> Assert {
+        self.run(&format!(
+            "train sailing --warc coast.warc.gz --labels coast.labels.tsv {arguments}"
+        ))
+    }
+}
+
+/// The model that comes with the repository.
+fn kept_model() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("site-models/sailing")
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn stdout(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8")
+}
+
+fn json_lines(assert: &Assert) -> Vec<Value> {
+    let lines = stdout(assert);
+    let values = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    values.collect()
+}
+
+#[test]
+fn training_gives_a_model_and_a_card_and_the_same_bytes_again() {
+    let coast = Coast::new();
+    let first = coast.train("").success();
+    assert!(
+        stdout(&first).starts_with("site-models/sailing/site-model.bin: "),
+        "{}",
+        stdout(&first)
+    );
+    let model = fs::read(coast.path("site-models/sailing/site-model.bin")).expect("a model");
+    let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
+    for wanted in [
+        "# Site model: sailing\n",
+        "| sailing | 7 | 7 | ",
+        "| other | 12 | 12 | ",
+        "in 7 folds",
+        "| seed | 1 |",
+        "`sitescout train sailing --warc coast.warc.gz --labels coast.labels.tsv --page-classifier linear --seed 1`",
+        "- for the topic: `sail`",
+    ] {
+        assert!(card.contains(wanted), "{wanted}\n{card}");
+    }
+    coast.train("--out again").success();
+    let again = fs::read(coast.path("again/sailing/site-model.bin")).expect("a model");
+    assert!(model == again, "same sites, same seed, other bytes");
+
+    // The paths of the machine stay out of the card, whatever the command line says.
+    let whole = coast.path("coast.warc.gz");
+    let command = format!(
+        "train sailing --warc {} --labels coast.labels.tsv --out paths --seed 2",
+        whole.display()
+    );
+    coast.run(&command).success();
+    let other = fs::read(coast.path("paths/sailing/site-model.bin")).expect("a model");
+    assert!(model != other, "another seed deals other folds");
+    let card = fs::read_to_string(coast.path("paths/sailing/card.md")).expect("a card");
+    assert!(
+        !card.contains(&*coast.directory.path().to_string_lossy()),
+        "{card}"
+    );
+}
+
+#[test]
+fn a_topic_file_says_the_same_as_labels() {
+    let coast = Coast::new();
+    coast.train("").success();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let definition = root.join("site-models/sailing/topic.toml");
+    fs::copy(definition, coast.path("topic.toml")).expect("the topic of the repository");
+    coast
+        .run("train topic.toml --warc coast.warc.gz --out files")
+        .success();
+    let by_labels = fs::read(coast.path("site-models/sailing/site-model.bin")).expect("a model");
+    let by_file = fs::read(coast.path("files/sailing/site-model.bin")).expect("a model");
+    assert!(by_labels == by_file, "the same sites, but another model");
+    let card = fs::read_to_string(coast.path("files/sailing/card.md")).expect("a card");
+    assert!(
+        card.contains("Sailing clubs, sailing schools and regattas."),
+        "{card}"
+    );
+
+    coast.write("topic.toml", "name = \"sailing\"\nstarts = []\n");
+    let wrong = coast.run("train topic.toml --warc coast.warc.gz").code(78);
+    for wanted in [
+        "`training.target_sites` is missing",
+        "did you mean `start_sites`?",
+    ] {
+        assert!(stderr(&wrong).contains(wanted), "{}", stderr(&wrong));
+    }
+}
+
+#[test]
+fn unseen_sites_are_judged() {
+    let coast = Coast::new();
+    let model = kept_model();
+    let list = format!("classify --model {model} --warc coast.warc.gz --hosts coast.unseen.txt");
+    let text = coast.run(&list).success();
+    let lines = stdout(&text);
+    let verdict_of = |host: &str| {
+        let line = lines
+            .lines()
+            .find(|line| line.contains(host))
+            .expect("a verdict");
+        line.split_whitespace().next().expect("a word").to_owned()
+    };
+    for host in [
+        "skipper-academy",
+        "lakeside-sailing",
+        "keelboat-crew",
+        "old-salt-yachts",
+    ] {
+        assert_eq!(verdict_of(host), "relevant", "{lines}");
+    }
+    for host in ["maritime-museum", "chess-knights", "hiking-guides"] {
+        assert_eq!(verdict_of(host), "irrelevant", "{lines}");
+    }
+    for wanted in [
+        "tiny-hello.example  (nothing-spoke)",
+        "for-sale.example  (parked)",
+        "gulls-old.example  (leads to gulls-dinghy.example)",
+        "lost-marina.example  (unreachable)",
+    ] {
+        assert!(lines.contains(wanted), "{lines}");
+    }
+    assert!(stderr(&text).contains("12 sites: "), "{}", stderr(&text));
+
+    // Verdicts come in the order of the hosts, whoever is done first.
+    let unseen = fs::read_to_string(fixture("coast.unseen.txt")).expect("a fixture");
+    let unseen: Vec<&str> = unseen
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let json = json_lines(&coast.run(&format!("{list} --json")).success());
+    let hosts: Vec<&str> = json
+        .iter()
+        .filter_map(|site| site["host"].as_str())
+        .collect();
+    assert_eq!(hosts, unseen);
+}
+
+#[test]
+fn json_and_explanations_say_why() {
+    let coast = Coast::new();
+    let model = kept_model();
+    let command =
+        format!("classify --model {model} --warc coast.warc.gz www.keelboat-crew.example");
+    let json = json_lines(&coast.run(&format!("{command} --json")).success());
+    let [site] = json.as_slice() else {
+        panic!("one object for one host: {json:?}");
+    };
+    assert_eq!(site["host"], "keelboat-crew.example");
+    assert_eq!(site["verdict"], "relevant");
+    assert_eq!(site["stop_reason"], "confident");
+    assert!(site["transversal_links"].is_array());
+    let pages = site["pages"].as_array().expect("a list");
+    let last = pages.last().expect("a page");
+    assert_eq!(pages[0]["url"], "http://keelboat-crew.example/");
+    assert!(pages.iter().all(|page| page["confidence"].is_f64()));
+    assert_eq!(last["site_confidence"], site["confidence"]);
+
+    let text = stdout(&coast.run(&format!("{command} --explain")).success());
+    for wanted in [
+        "relevant ",
+        "http://keelboat-crew.example/ (homepage)",
+        "        for      ",
+        "race +0.",
+        "    stopped: confident",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+}
+
+#[test]
+fn hosts_come_from_standard_input_and_bad_ones_are_told() {
+    let coast = Coast::new();
+    let command = format!(
+        "classify --model {} --warc coast.warc.gz --json",
+        kept_model()
+    );
+    let hosts = "# a list\nkeelboat-crew.example\tignored\n\nno host at all\nhttp://\nchess-knights.example\n";
+    let judged = coast.run_with(&command, hosts).code(65);
+    let verdicts: Vec<Value> = json_lines(&judged)
+        .iter()
+        .map(|site| site["verdict"].clone())
+        .collect();
+    assert_eq!(verdicts, ["relevant", "irrelevant"]);
+    assert!(stderr(&judged).contains("host 4: "), "{}", stderr(&judged));
+    assert!(stderr(&judged).contains("host 5: "), "{}", stderr(&judged));
+    let none = coast.run_with(&command, "").success();
+    assert_eq!(stdout(&none), "");
+}
+
+#[test]
+fn unusable_models_are_refused_with_what_to_do() {
+    let coast = Coast::new();
+    let good = fs::read(Path::new(&kept_model()).join("site-model.bin")).expect("a model");
+    let mut newer = good.clone();
+    newer[16] = 9;
+    let mut flipped = good.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    let cut = good[..good.len() - 5].to_vec();
+    for (bytes, wanted) in [
+        (
+            newer,
+            "the model has format 9, this sitescout reads format 1; train it again",
+        ),
+        (flipped, "the model is damaged (its checksum is wrong)"),
+        (cut, "the model is damaged (its length is wrong)"),
+        (
+            good[..18].to_vec(),
+            "the model is damaged (it ends in its header)",
+        ),
+        (b"<html>".to_vec(), "this is not a site model"),
+        (Vec::new(), "this is not a site model"),
+    ] {
+        fs::create_dir_all(coast.path("m")).expect("a directory");
+        coast.write("m/site-model.bin", &bytes);
+        let refused = coast
+            .run("classify --model m --warc coast.warc.gz a.example")
+            .code(65);
+        let message = stderr(&refused);
+        assert!(message.contains(wanted), "{message}");
+        assert!(message.contains("m/site-model.bin"), "{message}");
+    }
+    let none = coast
+        .run("classify --model nowhere --warc coast.warc.gz a.example")
+        .code(1);
+    assert!(
+        stderr(&none)
+            .contains("cannot read the model nowhere/site-model.bin; `sitescout train` makes one"),
+        "{}",
+        stderr(&none)
+    );
+}
+
+#[test]
+fn mistakes_in_labels_are_told_line_by_line() {
+    let coast = Coast::new();
+    coast.write(
+        "coast.labels.tsv",
+        "harbour-sailing.example\tsailing\nwww.harbour-sailing.example\tother\nx\n",
+    );
+    let refused = coast.train("").code(65);
+    let message = stderr(&refused);
+    assert!(
+        message.contains("line 2: harbour-sailing.example is `other` here and `sailing` in line 1"),
+        "{message}"
+    );
+    assert!(
+        message.contains("line 3: expected a host, a tab, a topic"),
+        "{message}"
+    );
+    assert!(!coast.path("site-models").exists(), "nothing was written");
+}
+
+#[test]
+fn labels_without_sites_are_left_out_and_told() {
+    let coast = Coast::new();
+    let mut labels = fs::read_to_string(fixture("coast.labels.tsv")).expect("labels");
+    labels.push_str(
+        "no-such.example\tsailing\nneither.example\tother\nwww.bakery-krume.example\tother\n",
+    );
+    coast.write("coast.labels.tsv", labels);
+    let trained = coast.train("").success();
+    let message = stderr(&trained);
+    assert!(
+        message.contains("left out, because there is no such host: neither.example and 1 more"),
+        "{message}"
+    );
+    assert!(
+        message.contains("bakery-krume.example is labelled in line 8 already"),
+        "{message}"
+    );
+    assert!(stdout(&trained).contains("7 sites of `sailing` and 12 others"));
+}
+
+#[test]
+fn topics_that_cannot_be_learned_are_refused() {
+    let coast = Coast::new();
+    let unknown = coast
+        .run("train knitting --warc coast.warc.gz --labels coast.labels.tsv")
+        .code(1);
+    assert!(
+        stderr(&unknown).contains("no site is labelled `knitting`; there are: sailing"),
+        "{}",
+        stderr(&unknown)
+    );
+    coast.write("coast.labels.tsv", "harbour-sailing.example\tsailing\n");
+    let only = coast.train("").code(1);
+    assert!(
+        stderr(&only).contains("label sites of other topics too"),
+        "{}",
+        stderr(&only)
+    );
+    coast.write(
+        "coast.labels.tsv",
+        "no-such.example\tsailing\nbakery-krume.example\tother\n",
+    );
+    let none = coast.train("").code(1);
+    assert!(
+        stderr(&none).contains("no site of `sailing` could be read"),
+        "{}",
+        stderr(&none)
+    );
+    assert!(!coast.path("site-models").exists(), "nothing was written");
+}
+
+#[test]
+fn a_topic_of_one_site_is_learned_with_a_warning() {
+    let coast = Coast::new();
+    let labels = fs::read_to_string(fixture("coast.labels.tsv")).expect("labels");
+    let one = labels.lines().skip(6).collect::<Vec<_>>().join("\n");
+    coast.write("coast.labels.tsv", one);
+    for classifier in ["linear", "centroid"] {
+        let trained = coast
+            .train(&format!("--page-classifier {classifier}"))
+            .success();
+        assert!(
+            stderr(&trained).contains("too few groups of sites"),
+            "{}",
+            stderr(&trained)
+        );
+        let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
+        assert!(
+            card.contains("Not known: holding sites out needs"),
+            "{card}"
+        );
+        let command = "classify --model site-models/sailing --warc coast.warc.gz --json";
+        let judged = coast.run_with(command, "segelclub-moewe.example\ndentist-weiss.example\n");
+        let verdicts: Vec<Value> = json_lines(&judged.success())
+            .iter()
+            .map(|site| site["verdict"].clone())
+            .collect();
+        assert_eq!(verdicts, ["relevant", "irrelevant"], "{classifier}");
+    }
+    let refused = coast
+        .run("evaluate classifier --warc coast.warc.gz --labels coast.labels.tsv --topic sailing");
+    assert!(
+        stderr(&refused.code(1)).contains("`sailing` cannot be evaluated: holding sites out needs"),
+    );
+}
+
+#[test]
+fn empty_sites_and_sites_of_one_page() {
+    let mut warc = WarcBuilder::default();
+    let mut labels = String::new();
+    for at in 0..5 {
+        let fish = format!("trout salmon river rod hook angler lake {at} bait reel fly");
+        let wool = format!("wool needle yarn scarf knit stitch pattern {at} purl cable row");
+        warc = warc
+            .page(&format!("http://fish{at}.example/"), &fish)
+            .page(&format!("http://wool{at}.example/"), &wool);
+        labels.push_str(&format!(
+            "fish{at}.example\tfishing\nwool{at}.example\tother\n"
+        ));
+    }
+    warc = warc
+        .page("http://empty.example/", "")
+        .page("http://pictures.example/", "<img src=a.jpg>")
+        .page(
+            "http://angler.example/",
+            "salmon river rod hook angler bait trout",
+        );
+    labels.push_str("empty.example\tfishing\npictures.example\tother\n");
+    let coast = Coast::new();
+    coast.write("small.warc", warc.plain());
+    coast.write("small.tsv", labels);
+    let trained = coast
+        .run("train fishing --warc small.warc --labels small.tsv")
+        .success();
+    assert!(
+        stderr(&trained)
+            .contains("left out, because there is no page with words: empty.example and 1 more"),
+        "{}",
+        stderr(&trained)
+    );
+    let command = "classify --model site-models/fishing --warc small.warc --json";
+    let judged = coast.run(&format!(
+        "{command} angler.example wool1.example empty.example"
+    ));
+    let judged = json_lines(&judged.success());
+    let verdicts: Vec<&Value> = judged.iter().map(|site| &site["verdict"]).collect();
+    assert_eq!(verdicts, ["relevant", "irrelevant", "undecided"]);
+    assert_eq!(judged[2]["undecided_reason"], "nothing-spoke");
+    assert_eq!(judged[0]["pages"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_page_of_fifty_megabytes_is_cut_and_judged() {
+    let words = "regatta dinghy sail race crew harbour yacht club boat mooring ";
+    let body = words.repeat((50 << 20) / words.len());
+    let warc = WarcBuilder::default().page("http://huge.example/", &body);
+    let coast = Coast::new();
+    coast.write("huge.warc", warc.plain());
+    let command = format!(
+        "classify --model {} --warc huge.warc --json huge.example",
+        kept_model()
+    );
+    let judged = json_lines(&coast.run(&command).success());
+    assert_eq!(judged[0]["verdict"], "relevant", "{judged:?}");
+}
+
+#[test]
+fn evaluating_repeats_table_two() {
+    let coast = Coast::new();
+    let command = "evaluate classifier --warc coast.warc.gz --labels coast.labels.tsv --topic all";
+    for classifier in ["linear", "centroid"] {
+        let json = coast.run(&format!("{command} --json --page-classifier {classifier}"));
+        let json = json_lines(&json.success());
+        let [topic, mean] = json.as_slice() else {
+            panic!("one topic and the mean: {json:?}");
+        };
+        assert_eq!(
+            (&topic["topic"], &mean["topic"]),
+            (&"sailing".into(), &"mean".into())
+        );
+        assert_eq!(
+            (&topic["sites"], &topic["target_sites"]),
+            (&19.into(), &7.into())
+        );
+        assert_eq!(topic["folds"], 7, "as many as the topic has groups");
+        for row in ["internal", "homepage", "all_pages"] {
+            for measure in ["precision", "recall", "f_measure", "pages_per_site"] {
+                assert!(topic[row][measure].is_f64(), "{row} {measure}: {topic}");
+            }
+        }
+        assert_eq!(topic["homepage"]["pages_per_site"], 1.0);
+        let pages = |row: &str| topic[row]["pages_per_site"].as_f64().unwrap_or_default();
+        assert!(pages("internal") < pages("all_pages"), "{topic}");
+        assert!(
+            topic["all_pages"]["f_measure"].as_f64() > Some(0.7),
+            "{topic}"
+        );
+    }
+    let text = stdout(
+        &coast
+            .run(&format!("{command} --p-threshold 0.8 --mistakes"))
+            .success(),
+    );
+    for wanted in [
+        "sailing (7) ",
+        "  0.800  internal ",
+        "homepage ",
+        "calibration of",
+        "folds: sailing 7",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+    let usage = coast.run(&format!("{command} --p-threshold 1.5")).code(2);
+    assert!(stderr(&usage).contains("a threshold is a number from 0.5 to below 1"));
+}
