@@ -23,23 +23,36 @@
 //! | [`lab`] | offline evaluation: the same crawlers, measured | web config telemetry fetch parse classify internal training |
 //! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse classify internal training lab |
 //!
-//! # The walk of a page
+//! # The walk of a site
 //!
 //! ```text
-//! PageUrl ─► fetch::Fetcher ─► FetchedPage ─► parse::parse ─► ParsedPage ─► parse::words
+//! labelled sites ─► training ─► SiteModel ┐
+//!                                         ▼
+//!                       SiteVisit ─► internal::InternalCrawler ─► SiteReport
+//!                                         │      ▲
+//!            best page of the frontier    ▼      │  evidence, links
+//! PageUrl ─► fetch::Fetcher ─► FetchedPage ─► parse ─► ParsedPage, PageTerms ─► classify
 //! ```
+//!
+//! Two doors carry everything about a site: one [`web::SiteVisit`] goes into an
+//! [`internal::InternalCrawler`], one [`web::SiteReport`] comes out. In between, the
+//! crawler reads pages, best first, until the topic's [`classify::SiteModel`] is sure
+//! enough about the site. The model was learned by [`training`] from labelled sites; the
+//! [`lab`] measures how well that works.
 //!
 //! A page begins as a [`web::PageUrl`], in the one canonical spelling it has. A
 //! [`fetch::Fetcher`] asks for it and hands back a [`web::FetchedPage`], whatever the
 //! status: what the outside world answers is data. [`parse::parse`] makes a
 //! [`web::ParsedPage`] of any bytes: text by page part, language, links inside the site and
 //! to other sites, a fingerprint, and signs that it is no page at all. From its text,
-//! [`parse::words::for_each_term`] makes the terms that a classifier counts.
+//! [`parse::words::count_terms`] makes the terms that a classifier counts.
 //!
 //! # Invariants
 //!
 //! - What passes a door between rooms is a noun of [`web`].
-//! - `parse` is deterministic: same bytes, same page. It does no input or output.
+//! - `parse` and `classify` are deterministic: same bytes, same model, same numbers. They do
+//!   no input or output.
+//! - Sampling a site never fails: a dead site is a verdict.
 //! - Text from the web is hostile until it is escaped for where it goes.
 //! - Time is `tokio::time`, chance comes from an explicit seed, and the order of a hash map
 //!   decides nothing.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where third-party crates may be used; all others may be used anywhere.
-const CONFINED: [(&str, &[&str]); 14] = [
+const CONFINED: [(&str, &[&str]); 20] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("serde_json", &["cli"]),
@@ -23,6 +23,12 @@ const CONFINED: [(&str, &[&str]); 14] = [
     ("postcard", &["fetch", "classify"]),
     ("html5gum", &["parse"]),
     ("addr", &["web"]),
+    ("linfa", &["classify"]),
+    ("linfa_clustering", &["classify"]),
+    ("linfa_linalg", &["classify"]),
+    ("ndarray", &["classify"]),
+    ("indicatif", &["cli"]),
+    ("rayon", &["classify", "training", "lab"]),
 ];
 
 /// Names that say nothing.

@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use sitescout::config::Settings;
 use sitescout::fetch::Archive;
+use sitescout::lab::{Experiment, Row, TopicResult};
 use sitescout::parse;
+use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::ContentKind;
 
 use crate::{LIMITS, without_index};
@@ -145,4 +149,60 @@ fn the_webkb_pages_of_1997_are_read() {
         languages: named(&languages),
     };
     assert_eq!(census(path), expected);
+}
+
+/// What the README promises about whole sites. Without optimisation it would take half an
+/// hour, so only release builds measure it.
+#[test]
+fn real_sites_are_judged_as_well_as_we_say() {
+    let (Some(path), Some(labels)) = (corpus("sites.warc.gz"), corpus("sites.labels.tsv")) else {
+        return;
+    };
+    if cfg!(debug_assertions) {
+        println!("a debug build: how well sites are judged is not measured");
+        return;
+    }
+    let archive = Arc::new(Archive::open(&[path], &without_index()).expect("the corpus"));
+    let labels = std::fs::read_to_string(labels).expect("the labels");
+    let labels = Labels::parse(&labels).expect("labels without mistakes");
+    let settings = Settings::default();
+    let limits = WalkLimits {
+        pages_per_site: settings.training.pages_per_site,
+        parse: LIMITS,
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let reading = Corpus::read(archive.clone(), &labels.labels, limits, |_| {});
+    let corpus = runtime.block_on(reading);
+    let experiment = Experiment {
+        fetcher: archive,
+        corpus: &corpus,
+        settings: &settings,
+        folds: 10,
+        seeds: 1,
+        p_threshold: None,
+        target_sites: None,
+    };
+    let topics = labels.topics();
+    let results: Vec<TopicResult> = topics
+        .iter()
+        .map(|topic| experiment.run(topic).expect("enough groups"))
+        .collect();
+    for result in &results {
+        let f_measure = result.row(Row::Internal).f_measure;
+        println!("{}: F {f_measure:.3}", result.topic);
+        assert!(f_measure >= 0.80, "{}: {f_measure}", result.topic);
+    }
+    let mean = TopicResult::mean(&results).expect("ten topics");
+    let [internal, homepage, all_pages] = Row::ALL.map(|row| mean.row(row));
+    let pages = internal.measures.pages_per_site();
+    let calibration_error = internal.measures.calibration_error();
+    println!(
+        "mean: F {:.3} with {pages:.2} pages; homepage {:.3}, all pages {:.3}; calibration \
+         error {calibration_error:.3}",
+        internal.f_measure, homepage.f_measure, all_pages.f_measure
+    );
+    assert!(internal.f_measure >= 0.93 && pages <= 2.5);
+    assert!(internal.f_measure > homepage.f_measure);
+    assert!(internal.f_measure >= all_pages.f_measure - 0.01);
+    assert!(calibration_error <= 0.05);
 }

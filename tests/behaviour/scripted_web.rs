@@ -131,7 +131,7 @@ pub(crate) fn model() -> Arc<SiteModel> {
             web = web.page(&format!("http://{host}/"), &page(at, &["/a", "/b"]));
             web = web.page(&format!("http://{host}/a"), &page(at + 1, &[]));
             web = web.page(&format!("http://{host}/b"), &page(at + 2, &[]));
-            labels.push_str(&format!("{host}\t{topic}\n"));
+            labels.extend([host.as_str(), "\t", topic, "\n"]);
         }
     }
     let labels = Labels::parse(&labels).expect("labels");

@@ -411,9 +411,14 @@ fn empty_sites_and_sites_of_one_page() {
         warc = warc
             .page(&format!("http://fish{at}.example/"), &fish)
             .page(&format!("http://wool{at}.example/"), &wool);
-        labels.push_str(&format!(
-            "fish{at}.example\tfishing\nwool{at}.example\tother\n"
-        ));
+        let at = at.to_string();
+        labels.extend([
+            "fish",
+            &at,
+            ".example\tfishing\nwool",
+            &at,
+            ".example\tother\n",
+        ]);
     }
     warc = warc
         .page("http://empty.example/", "")
