@@ -46,15 +46,15 @@ pub struct CountedPage {
     pub terms: Vec<(TermId, f32)>,
 }
 
-/// A site in numbers, its pages in breadth-first order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExampleSite {
+/// A site in numbers, as an example of a class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExampleSite<'a> {
     /// What it is an example of.
     pub class: Class,
     /// Sites of one group share an owner, a designer or a text; they are never torn apart.
     pub group: u32,
-    /// The pages that a fit may look at.
-    pub pages: Vec<CountedPage>,
+    /// The pages that a fit may look at, in breadth-first order.
+    pub pages: &'a [CountedPage],
 }
 
 // === impl Lexicon ===
@@ -114,7 +114,7 @@ impl Lexicon {
 
 // === impl ExampleSite ===
 
-impl ExampleSite {
+impl ExampleSite<'_> {
     /// Whether the site is one of the topic.
     #[must_use]
     pub fn is_target(&self) -> bool {

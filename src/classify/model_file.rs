@@ -137,3 +137,118 @@ fn payload(model: &SiteModel) -> Vec<u8> {
     };
     postcard::to_stdvec(&payload).expect("plain numbers and texts can be written to memory")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::classify::vocabulary::SiteCounts;
+    use crate::classify::{
+        CentroidClassifier, CentroidParams, LinearClassifier, LinearParams, PageVector, WeighedPage,
+    };
+    use crate::web::{Language, PageKind, PageTerms};
+
+    fn model(is_linear: bool) -> SiteModel {
+        let page = |feature, is_target| WeighedPage {
+            vector: PageVector::normalised(vec![(feature, 1.0)]),
+            is_target,
+            weight: 1.0,
+        };
+        let pages = [page(0, false), page(1, true)];
+        let pages = match is_linear {
+            true => PageModel::Linear(LinearClassifier::fit(
+                &pages,
+                2,
+                &LinearParams { cost: 1.0, seed: 1 },
+            )),
+            false => PageModel::Centroid(CentroidClassifier::fit(
+                &pages,
+                2,
+                &CentroidParams {
+                    dimensions: 2,
+                    target_centroids: 1,
+                    other_centroids: 1,
+                    seed: 1,
+                },
+            )),
+        };
+        let counts = |sites| SiteCounts {
+            sites,
+            with_term: vec![1, 2],
+        };
+        let weights = TermWeights::new(counts(4), vec![("en".to_owned(), counts(3))]);
+        let terms = vec!["boat".into(), "sail".into()];
+        SiteModel::new(
+            "sailing".to_owned(),
+            Vocabulary::new(terms, weights),
+            pages,
+            Calibration::BLIND,
+            Thresholds {
+                p_threshold: 0.9,
+                min_speaking_pages: 1,
+                min_known_terms: 1,
+            },
+        )
+    }
+
+    fn sealed(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((payload.len() as u64).to_le_bytes());
+        bytes.extend(payload);
+        bytes.extend(xxh3_64(payload).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for is_linear in [true, false] {
+            let model = model(is_linear);
+            let bytes = model.to_bytes();
+            let again = SiteModel::from_bytes(&bytes).unwrap();
+            assert_eq!(again, model);
+            assert_eq!(again.fingerprint(), model.fingerprint());
+            assert_eq!(again.to_bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn thresholds_belong_to_the_fingerprint() {
+        let model = model(true);
+        let thresholds = Thresholds {
+            p_threshold: 0.95,
+            ..*model.thresholds()
+        };
+        let other = model.clone().with_thresholds(thresholds);
+        assert_ne!(other.fingerprint(), model.fingerprint());
+    }
+
+    proptest! {
+        /// A checksum keeps out accidents, not ill will: whatever stands behind a right one
+        /// is refused or judges without panic.
+        #[test]
+        fn a_forged_model_is_refused_or_judges(
+            is_linear in any::<bool>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        ) {
+            let mut payload = payload(&model(is_linear));
+            for (at, byte) in changes {
+                let at = at.index(payload.len());
+                payload[at] = byte;
+            }
+            if let Ok(model) = SiteModel::from_bytes(&sealed(&payload)) {
+                let counts = [("boat".into(), [1; 6]), ("sail".into(), [1; 6])];
+                let page = PageTerms::new(Some(Language::ENGLISH), counts);
+                let _ = model.judge(&page, PageKind::Homepage);
+                let _ = model.aspects(5);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_model_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = SiteModel::from_bytes(&bytes);
+            let _ = SiteModel::from_bytes(&sealed(&bytes));
+        }
+    }
+}

@@ -82,11 +82,11 @@ impl Selection {
     #[must_use]
     pub fn choose(
         lexicon: &Lexicon,
-        sites: &[&ExampleSite],
+        sites: &[ExampleSite<'_>],
         site_weights: &[f64],
         limits: &VocabularyLimits,
     ) -> Self {
-        let presence: Vec<Vec<TermId>> = sites.iter().map(|site| terms_of(site)).collect();
+        let presence: Vec<Vec<TermId>> = sites.iter().map(terms_of).collect();
         let mut with_term = vec![0_u32; lexicon.len()];
         let mut share = vec![[0_f64; 2]; lexicon.len()];
         for ((site, terms), weight) in sites.iter().zip(&presence).zip(site_weights) {
@@ -157,7 +157,7 @@ impl Selection {
 }
 
 /// The terms of a site, each once.
-fn terms_of(site: &ExampleSite) -> Vec<TermId> {
+fn terms_of(site: &ExampleSite<'_>) -> Vec<TermId> {
     let mut terms: Vec<TermId> = site
         .pages
         .iter()
@@ -169,7 +169,7 @@ fn terms_of(site: &ExampleSite) -> Vec<TermId> {
 }
 
 fn count_by_language(
-    sites: &[&ExampleSite],
+    sites: &[ExampleSite<'_>],
     presence: &[Vec<TermId>],
     features: &[Option<Feature>],
     length: usize,
@@ -261,7 +261,7 @@ impl Vocabulary {
 // === impl TermWeights ===
 
 impl TermWeights {
-    fn new(all: SiteCounts, languages: Vec<(String, SiteCounts)>) -> Self {
+    pub(super) fn new(all: SiteCounts, languages: Vec<(String, SiteCounts)>) -> Self {
         let mut weights = Self {
             all,
             languages,
@@ -310,5 +310,126 @@ impl TermWeights {
             *count = (1.0 + count.max(1.0).ln()) * idf[*feature as usize];
         }
         PageVector::normalised(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Class;
+    use crate::web::PageKind;
+
+    fn terms(language: &str, words: &[(&str, u32)]) -> PageTerms {
+        let counts = words
+            .iter()
+            .map(|(word, count)| ((*word).into(), [0, 0, *count, 0, 0, 0]));
+        PageTerms::new(Language::from_tag(language), counts)
+    }
+
+    /// Sites of one page each: three English targets, three German others.
+    const PAGES: [(&str, &[(&str, u32)]); 6] = [
+        ("en", &[("sail", 1), ("the", 1), ("boat", 1)]),
+        ("en", &[("sail", 2), ("the", 1)]),
+        ("en", &[("sail", 1), ("the", 1), ("once", 1)]),
+        ("de", &[("brot", 1), ("und", 3), ("boat", 1)]),
+        ("de", &[("brot", 1), ("und", 1)]),
+        ("de", &[("und", 1), ("boat", 1)]),
+    ];
+
+    fn choose(limit: usize) -> (Lexicon, Selection) {
+        let mut lexicon = Lexicon::default();
+        let pages = PAGES.map(|(language, words)| {
+            [lexicon.count(&terms(language, words), PageKind::Homepage, None)]
+        });
+        let sites: Vec<ExampleSite<'_>> = (0..)
+            .zip(&pages)
+            .map(|(at, pages)| ExampleSite {
+                class: if at < 3 { Class::Target } else { Class::Other },
+                group: at,
+                pages,
+            })
+            .collect();
+        let limits = VocabularyLimits {
+            terms: limit,
+            min_sites: 2,
+        };
+        let selection = Selection::choose(&lexicon, &sites, &[1.0 / 3.0; 6], &limits);
+        (lexicon, selection)
+    }
+
+    /// By hand: a term on every target site and no other has (1 − 0)² / (4 · ½ · ½) = 1; one
+    /// on a third of the targets and two thirds of the others (1/3)² / (4 · ½ · ½) = 1/9.
+    #[test]
+    fn chi_square_by_hand() {
+        assert!((chi_square(1.0, 0.0) - 1.0).abs() < 1e-12);
+        assert!((chi_square(1.0 / 3.0, 2.0 / 3.0) - 1.0 / 9.0).abs() < 1e-12);
+        assert!(chi_square(0.4, 0.4).abs() < 1e-12);
+        assert!(chi_square(1.0, 1.0).abs() < 1e-12 && chi_square(0.0, 0.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_most_telling_terms_are_chosen_and_lonely_ones_never() {
+        let (lexicon, selection) = choose(100);
+        let vocabulary = selection.into_vocabulary(&lexicon);
+        let all: Vec<&str> = vocabulary.terms().collect();
+        assert_eq!(all, ["boat", "brot", "sail", "the", "und"]);
+        let (lexicon, selection) = choose(4);
+        let vocabulary = selection.into_vocabulary(&lexicon);
+        let four: Vec<&str> = vocabulary.terms().collect();
+        assert_eq!(four, ["brot", "sail", "the", "und"]);
+    }
+
+    /// «und» is on 3 of 6 sites, but on 3 of 3 German ones. By hand, with inertia 5: of all
+    /// sites 1 − ln(3/6) = 1.6931; of German ones 1 − ln((3 + 5 · 0.5) / (3 + 5)) = 1.3747.
+    #[test]
+    fn words_that_are_common_in_their_language_weigh_less() {
+        let (lexicon, selection) = choose(100);
+        let und = 4;
+        let weights = &selection.weights;
+        assert_eq!(weights.codes.len(), 2);
+        assert!((weights.idf[0][und] - 1.693_147).abs() < 1e-5);
+        let german = 1 + weights
+            .codes
+            .iter()
+            .position(|own| own.code() == "de")
+            .unwrap();
+        assert!((weights.idf[german][und] - 1.374_693).abs() < 1e-5);
+        // A language that was never seen has the weights of all.
+        let page = terms("fr", &[("und", 1), ("sail", 1)]);
+        let vector = selection.into_vocabulary(&lexicon).vector(&page);
+        assert!((vector.entries()[0].1 - vector.entries()[1].1).abs() < 1e-6);
+    }
+
+    /// By hand: «sail» twice in the title counts 6, and 1 + ln 6 = 2.7918; «boat» once in the
+    /// body counts 1. Both are on three of six sites, so the idf cancels out.
+    #[test]
+    fn counts_are_weighed_by_part_and_logarithm() {
+        let (lexicon, selection) = choose(100);
+        let counts = [
+            ("sail".into(), [2, 0, 0, 0, 0, 0]),
+            ("boat".into(), [0, 0, 1, 0, 0, 0]),
+        ];
+        let page = PageTerms::new(None, counts);
+        let vector = selection.into_vocabulary(&lexicon).vector(&page);
+        let [(_, boat), (_, sail)] = vector.entries() else {
+            panic!("two known terms: {vector:?}");
+        };
+        assert!((sail / boat - 2.791_759).abs() < 1e-4, "{sail} {boat}");
+    }
+
+    #[test]
+    fn a_page_in_numbers_and_in_words_is_one_vector() {
+        let (mut lexicon, selection) = choose(100);
+        let page = terms(
+            "de",
+            &[("und", 7), ("sail", 2), ("unknown", 1), ("boat", 3)],
+        );
+        let counted = lexicon.count(&page, PageKind::Inner, None);
+        let in_numbers = selection.vector(&counted);
+        assert_eq!(
+            in_numbers,
+            selection.into_vocabulary(&lexicon).vector(&page)
+        );
+        assert_eq!(in_numbers.known_terms(), 3);
     }
 }

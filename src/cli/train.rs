@@ -10,7 +10,6 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use tempfile::NamedTempFile;
 
-use crate::classify::ExampleSite;
 use crate::config::{Settings, TopicDefinition};
 use crate::training::{Card, Corpus, Labels, OTHER, WalkLimits, fit_model};
 
@@ -62,7 +61,6 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let archive = sources::open_archive(&arguments.warc, &settings)?;
     let corpus = read_corpus(archive, &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
-    let examples: Vec<&ExampleSite> = examples.iter().collect();
     let targets = examples.iter().filter(|site| site.is_target()).count();
     ensure!(targets > 0, "no site of `{}` could be read", topic.name);
     ensure!(

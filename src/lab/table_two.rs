@@ -107,7 +107,6 @@ impl Experiment<'_> {
     #[must_use]
     pub fn run(&self, topic: &str) -> Option<TopicResult> {
         let examples = self.corpus.examples(topic);
-        let examples: Vec<&ExampleSite> = examples.iter().collect();
         let mut result = TopicResult {
             topic: topic.to_owned(),
             sites: examples.len(),
@@ -159,7 +158,7 @@ impl Experiment<'_> {
     fn run_fold(
         &self,
         topic: &str,
-        examples: &[&ExampleSite],
+        examples: &[ExampleSite<'_>],
         fold: &[usize],
         seed: u64,
     ) -> FoldResult {
@@ -167,7 +166,7 @@ impl Experiment<'_> {
             .filter(|at| !fold.contains(at))
             .collect();
         let learned = self.fewer_targets(examples, learned, seed);
-        let learned: Vec<&ExampleSite> = learned.into_iter().map(|at| examples[at]).collect();
+        let learned: Vec<ExampleSite<'_>> = learned.into_iter().map(|at| examples[at]).collect();
         let training = TrainingSettings {
             seed,
             ..self.settings.training
@@ -217,7 +216,7 @@ impl Experiment<'_> {
     /// Leaves so many target sites in the training, drawn by chance, if that is wanted.
     fn fewer_targets(
         &self,
-        examples: &[&ExampleSite],
+        examples: &[ExampleSite<'_>],
         learned: Vec<usize>,
         seed: u64,
     ) -> Vec<usize> {

@@ -140,16 +140,17 @@ impl Corpus {
 
     /// The sites as examples of one topic and of everything else.
     #[must_use]
-    pub fn examples(&self, topic: &str) -> Vec<ExampleSite> {
-        let example = |site: &CorpusSite| ExampleSite {
-            class: match site.topic == topic {
-                true => Class::Target,
-                false => Class::Other,
-            },
-            group: site.group,
-            pages: site.pages.clone(),
+    pub fn examples(&self, topic: &str) -> Vec<ExampleSite<'_>> {
+        let class = |site: &CorpusSite| match site.topic == topic {
+            true => Class::Target,
+            false => Class::Other,
         };
-        self.sites.iter().map(example).collect()
+        let examples = self.sites.iter().map(|site| ExampleSite {
+            class: class(site),
+            group: site.group,
+            pages: &site.pages,
+        });
+        examples.collect()
     }
 }
 

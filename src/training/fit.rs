@@ -64,22 +64,15 @@ pub struct Validation {
 impl FittedPages {
     /// Fits a page classifier to the first pages of some sites.
     #[must_use]
-    pub fn fit(lexicon: &Lexicon, sites: &[&ExampleSite], settings: &TrainingSettings) -> Self {
-        let sites: Vec<ExampleSite> = sites
-            .iter()
-            .map(|site| first_pages(site, settings))
-            .collect();
-        let sites: Vec<&ExampleSite> = sites.iter().collect();
+    pub fn fit(lexicon: &Lexicon, sites: &[ExampleSite<'_>], settings: &TrainingSettings) -> Self {
+        let sites = first_pages(sites, settings.pages_per_site);
         let targets = sites.iter().filter(|site| site.is_target()).count();
-        let share = |site: &&&ExampleSite| {
-            let of_class = if site.is_target() {
-                targets
-            } else {
-                sites.len() - targets
-            };
+        let share = |site: &ExampleSite<'_>| {
+            let others = sites.len() - targets;
+            let of_class = if site.is_target() { targets } else { others };
             1.0 / count(of_class.max(1))
         };
-        let shares: Vec<f64> = sites.iter().map(|site| share(&site)).collect();
+        let shares: Vec<f64> = sites.iter().map(share).collect();
         let limits = VocabularyLimits {
             terms: settings.vocabulary,
             min_sites: MIN_TERM_SITES,
@@ -127,7 +120,7 @@ impl FittedPages {
 /// The pages of a site, and the site as a whole as if it were one long page, which gets
 /// half of its weight: what its pages have in common is what makes it a site of its class,
 /// and many of them say little about that. Worth 0.005 of F on real sites.
-fn weigh_pages(site: &ExampleSite, selection: &Selection, weight: f64) -> Vec<WeighedPage> {
+fn weigh_pages(site: &ExampleSite<'_>, selection: &Selection, weight: f64) -> Vec<WeighedPage> {
     let vectors: Vec<PageVector> = site
         .pages
         .iter()
@@ -173,13 +166,13 @@ fn fit_classifier(
     }
 }
 
-fn first_pages(site: &ExampleSite, settings: &TrainingSettings) -> ExampleSite {
-    let pages = site.pages.iter().take(settings.pages_per_site);
-    ExampleSite {
-        class: site.class,
-        group: site.group,
-        pages: pages.cloned().collect(),
-    }
+/// The same sites with their first pages only.
+fn first_pages<'a>(sites: &[ExampleSite<'a>], pages: usize) -> Vec<ExampleSite<'a>> {
+    let cut = |site: &ExampleSite<'a>| ExampleSite {
+        pages: &site.pages[..site.pages.len().min(pages)],
+        ..*site
+    };
+    sites.iter().map(cut).collect()
 }
 
 /// Learns a topic from example sites: the page classifier from all of them, its
@@ -188,7 +181,7 @@ fn first_pages(site: &ExampleSite, settings: &TrainingSettings) -> ExampleSite {
 pub fn fit_model(
     topic: &str,
     lexicon: &Lexicon,
-    sites: &[&ExampleSite],
+    sites: &[ExampleSite<'_>],
     settings: &TrainingSettings,
 ) -> (SiteModel, Validation) {
     let folds = folds(sites, settings.folds, settings.seed);
@@ -211,13 +204,13 @@ pub fn fit_model(
 /// Scores the pages of each fold's sites by a classifier fitted to all other sites.
 fn held_out_scores(
     lexicon: &Lexicon,
-    sites: &[&ExampleSite],
+    sites: &[ExampleSite<'_>],
     folds: &[Vec<usize>],
     settings: &TrainingSettings,
 ) -> Vec<HeldOutScores> {
     let score_fold = |fold: &Vec<usize>| {
         let seen = (0..sites.len()).filter(|at| fold.binary_search(at).is_err());
-        let seen: Vec<&ExampleSite> = seen.map(|at| sites[at]).collect();
+        let seen: Vec<ExampleSite<'_>> = seen.map(|at| sites[at]).collect();
         let fitted = FittedPages::fit(lexicon, &seen, settings);
         let score = |at: &usize| {
             let pages = sites[*at].pages.iter().take(settings.pages_per_site);
@@ -239,7 +232,7 @@ fn held_out_scores(
 }
 
 /// Held-out pages for the calibration: those of a site and kind share the weight 1.
-fn held_out_pages(sites: &[&ExampleSite], scores: &[HeldOutScores]) -> Vec<HeldOutPage> {
+fn held_out_pages(sites: &[ExampleSite<'_>], scores: &[HeldOutScores]) -> Vec<HeldOutPage> {
     let mut held_out = Vec::new();
     for (site, scores) in sites.iter().zip(scores) {
         let spoke = || {
@@ -263,12 +256,12 @@ fn held_out_pages(sites: &[&ExampleSite], scores: &[HeldOutScores]) -> Vec<HeldO
 /// How sites would have been judged with a threshold, had their pages been read in
 /// breadth-first order.
 fn simulate(
-    sites: &[&ExampleSite],
+    sites: &[ExampleSite<'_>],
     scores: &[HeldOutScores],
     calibration: &Calibration,
     p_threshold: f64,
 ) -> Vec<Outcome> {
-    let judge = |(site, scores): (&&ExampleSite, &HeldOutScores)| {
+    let judge = |(site, scores): (&ExampleSite<'_>, &HeldOutScores)| {
         let mut evidence = SiteEvidence::new(SiteConfidence::NEUTRAL);
         let mut read = 0;
         for (page, score) in site.pages.iter().zip(scores) {
@@ -291,7 +284,7 @@ fn simulate(
 }
 
 /// The cheapest threshold that no dearer one beats by what its pages are worth.
-fn propose_threshold(sites: &[&ExampleSite], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
+fn propose_threshold(sites: &[ExampleSite<'_>], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
     let targets = count(sites.iter().filter(|site| site.is_target()).count()).max(1.0);
     let others = (count(sites.len()) - targets).max(1.0);
     let loss = |p_threshold: f64| {

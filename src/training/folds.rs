@@ -17,7 +17,7 @@ use crate::classify::ExampleSite;
 /// None if there are too few groups of a class to test any: a fold's training must have
 /// seen both.
 #[must_use]
-pub fn folds(sites: &[&ExampleSite], most: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
+pub fn folds(sites: &[ExampleSite<'_>], most: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
     let (mut target, mut other) = groups(sites);
     let count = most.min(target.len());
     if count < 2 || other.len() < 2 {
@@ -46,7 +46,7 @@ pub fn folds(sites: &[&ExampleSite], most: usize, seed: u64) -> Option<Vec<Vec<u
 }
 
 /// Groups with a target site, and groups without.
-fn groups(sites: &[&ExampleSite]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+fn groups(sites: &[ExampleSite<'_>]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     let mut by_group: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (at, site) in sites.iter().enumerate() {
         by_group.entry(site.group).or_default().push(at);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::classify::Class;
 
-    fn site(is_target: bool, group: u32) -> ExampleSite {
+    fn site(is_target: bool, group: u32) -> ExampleSite<'static> {
         ExampleSite {
             class: if is_target {
                 Class::Target
@@ -70,14 +70,14 @@ mod tests {
                 Class::Other
             },
             group,
-            pages: Vec::new(),
+            pages: &[],
         }
     }
 
     #[test]
     fn too_few_groups_cannot_be_folded() {
         let one = [site(true, 1), site(true, 1), site(false, 2), site(false, 3)];
-        assert_eq!(folds(&one.iter().collect::<Vec<_>>(), 10, 1), None);
+        assert_eq!(folds(&one, 10, 1), None);
         assert_eq!(folds(&[], 10, 1), None);
     }
 
@@ -88,9 +88,8 @@ mod tests {
             most in 2_usize..12,
             seed in any::<u64>(),
         ) {
-            let sites: Vec<ExampleSite> =
+            let sites: Vec<ExampleSite<'_>> =
                 labels.iter().map(|(target, group)| site(*target, *group)).collect();
-            let sites: Vec<&ExampleSite> = sites.iter().collect();
             let Some(folds) = folds(&sites, most, seed) else { return Ok(()) };
             prop_assert!(folds.len() <= most);
             let mut all: Vec<usize> = folds.concat();

@@ -24,8 +24,6 @@ pub struct Label {
     /// Sites of one group share an owner, a designer or a text, and are never torn apart
     /// by a cross-validation. A site without a group is one of its own.
     pub group: String,
-    /// The line it stands in; 0 if it comes from elsewhere.
-    pub line: usize,
 }
 
 /// The labels of a file, one for each site, in the order of their hosts.
@@ -45,93 +43,45 @@ pub struct LabelsError(pub Vec<String>);
 impl Labels {
     /// Reads the text of a labels file.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
-        let mut sites: BTreeMap<SiteId, Label> = BTreeMap::new();
-        let mut remarks = Vec::new();
-        let mut mistakes = Vec::new();
+        let mut collected = Collected::default();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (line, content) in (1..).zip(text.lines()) {
             let content = content.trim_end();
             if content.is_empty() || content.starts_with('#') {
                 continue;
             }
-            let label = match parse_line(content, line) {
-                Ok(label) => label,
-                Err(mistake) => {
-                    mistakes.push(format!("line {line}: {mistake}"));
-                    continue;
-                }
-            };
-            match sites.get(&label.site) {
-                None => {
-                    sites.insert(label.site.clone(), label);
-                }
-                Some(first) if first.topic == label.topic => remarks.push(format!(
-                    "line {line}: {} is labelled in line {} already; both are one site",
-                    label.site, first.line
-                )),
-                Some(first) => mistakes.push(format!(
-                    "line {line}: {} is `{}` here and `{}` in line {}; keep one of them",
-                    label.site, label.topic, first.topic, first.line
-                )),
+            let place = format!("line {line}");
+            match parse_line(content) {
+                Ok((site, topic, group)) => collected.add(&place, site, topic, group),
+                Err(mistake) => collected.mistakes.push(format!("{place}: {mistake}")),
             }
         }
-        match mistakes.is_empty() {
-            true => Ok(Self {
-                labels: sites.into_values().collect(),
-                remarks,
-            }),
-            false => Err(LabelsError(mistakes)),
-        }
+        collected.finish()
     }
 
     /// The labels of a topic definition.
     pub fn of_topic(topic: &TopicDefinition) -> Result<Self, LabelsError> {
-        let mut mistakes = Vec::new();
+        let mut collected = Collected::default();
         if !is_topic_name(&topic.name) || topic.name == OTHER {
-            mistakes.push(not_a_topic_name(&topic.name));
+            collected.mistakes.push(not_a_topic_name(&topic.name));
         }
-        let mut sites: BTreeMap<SiteId, Label> = BTreeMap::new();
-        let mut remarks = Vec::new();
         let classes = [
-            (&*topic.name, &topic.target_sites),
-            (OTHER, &topic.other_sites),
+            ("target_sites", &*topic.name, &topic.target_sites),
+            ("other_sites", OTHER, &topic.other_sites),
         ];
-        for (name, groups) in classes {
-            for (host, group) in groups
-                .iter()
-                .flat_map(|group| group.iter().zip(group.first().into_iter().cycle()))
-            {
-                let site: SiteId = match host.parse() {
-                    Ok(site) => site,
-                    Err(error) => {
-                        mistakes.push(format!("{error}"));
-                        continue;
+        for (place, class, groups) in classes {
+            for group in groups {
+                for host in group {
+                    match host.parse() {
+                        Ok(site) => {
+                            collected.add(place, site, class, group.first().map(|first| &**first))
+                        }
+                        Err(error) => collected.mistakes.push(format!("{place}: {error}")),
                     }
-                };
-                let label = Label {
-                    site: site.clone(),
-                    topic: name.to_owned(),
-                    group: group.clone(),
-                    line: 0,
-                };
-                match sites.insert(site.clone(), label) {
-                    None => {}
-                    Some(first) if first.topic == name => {
-                        remarks.push(format!("{site} is listed twice"));
-                    }
-                    Some(_) => mistakes.push(format!(
-                        "{site} is among the target sites and among the others; keep one of them"
-                    )),
                 }
             }
         }
-        match mistakes.is_empty() {
-            true => Ok(Self {
-                labels: sites.into_values().collect(),
-                remarks,
-            }),
-            false => Err(LabelsError(mistakes)),
-        }
+        collected.finish()
     }
 
     /// All topics but `other`, in the order of the alphabet.
@@ -148,15 +98,53 @@ impl Labels {
 /// The topic of sites that are examples of nothing in particular.
 pub const OTHER: &str = "other";
 
-fn parse_line(content: &str, line: usize) -> Result<Label, String> {
+/// Labels as they come in, and what is wrong with them.
+#[derive(Default)]
+struct Collected {
+    /// Each with the place it was found at.
+    sites: BTreeMap<SiteId, (Label, String)>,
+    remarks: Vec<String>,
+    mistakes: Vec<String>,
+}
+
+impl Collected {
+    fn add(&mut self, place: &str, site: SiteId, topic: &str, group: Option<&str>) {
+        match self.sites.get(&site) {
+            None => {
+                let label = Label {
+                    group: group.map_or_else(|| site.to_string(), str::to_owned),
+                    site: site.clone(),
+                    topic: topic.to_owned(),
+                };
+                self.sites.insert(site, (label, place.to_owned()));
+            }
+            Some((first, at)) if first.topic == topic => self.remarks.push(format!(
+                "{place}: {site} is labelled in {at} already; both are one site"
+            )),
+            Some((first, at)) => self.mistakes.push(format!(
+                "{place}: {site} is `{topic}` here and `{}` in {at}; keep one of them",
+                first.topic
+            )),
+        }
+    }
+
+    fn finish(self) -> Result<Labels, LabelsError> {
+        if !self.mistakes.is_empty() {
+            return Err(LabelsError(self.mistakes));
+        }
+        Ok(Labels {
+            labels: self.sites.into_values().map(|(label, _)| label).collect(),
+            remarks: self.remarks,
+        })
+    }
+}
+
+/// Site, topic and group of a line.
+fn parse_line(content: &str) -> Result<(SiteId, &str, Option<&str>), String> {
     let fields: Vec<&str> = content.split('\t').map(str::trim).collect();
     let (host, topic, group) = match fields.as_slice() {
-        [host, topic] => (*host, *topic, None),
-        [host, topic, group] => (
-            *host,
-            *topic,
-            Some(*group).filter(|group| !group.is_empty()),
-        ),
+        [host, topic] => (host, topic, None),
+        [host, topic, group] => (host, topic, Some(*group).filter(|group| !group.is_empty())),
         _ => {
             return Err(format!(
                 "expected a host, a tab, a topic, and optionally a tab and a group; found `{}`",
@@ -167,13 +155,8 @@ fn parse_line(content: &str, line: usize) -> Result<Label, String> {
     if !is_topic_name(topic) {
         return Err(not_a_topic_name(topic));
     }
-    let site: SiteId = host.parse().map_err(|error| format!("{error}"))?;
-    Ok(Label {
-        group: group.map_or_else(|| site.to_string(), str::to_owned),
-        site,
-        topic: topic.to_owned(),
-        line,
-    })
+    let site = host.parse().map_err(|error| format!("{error}"))?;
+    Ok((site, topic, group))
 }
 
 fn not_a_topic_name(name: &str) -> String {
@@ -199,24 +182,40 @@ mod tests {
         let found: Vec<_> = labels
             .labels
             .iter()
-            .map(|label| {
-                (
-                    label.site.as_str(),
-                    &*label.topic,
-                    &*label.group,
-                    label.line,
-                )
-            })
+            .map(|label| (label.site.as_str(), &*label.topic, &*label.group))
             .collect();
         assert_eq!(
             found,
             [
-                ("a.example", "other", "a.example", 4),
-                ("b.example", "sailing", "clubs", 2)
+                ("a.example", "other", "a.example"),
+                ("b.example", "sailing", "clubs")
             ]
         );
         assert_eq!(labels.topics(), ["sailing"]);
         assert!(labels.remarks.is_empty());
+    }
+
+    #[test]
+    fn topic_files_are_labels_too() {
+        let list = |hosts: &[&str]| {
+            hosts
+                .iter()
+                .map(|host| (*host).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut topic = TopicDefinition {
+            name: "x".to_owned(),
+            target_sites: vec![list(&["a.example", "www.b.example"]), list(&["c.example"])],
+            other_sites: vec![list(&["d.example"])],
+            ..TopicDefinition::default()
+        };
+        let labels = Labels::of_topic(&topic).unwrap().labels;
+        let groups: Vec<&str> = labels.iter().map(|label| &*label.group).collect();
+        assert_eq!(groups, ["a.example", "a.example", "c.example", "d.example"]);
+        topic.other_sites.push(list(&["b.example", ".."]));
+        topic.name = OTHER.to_owned();
+        let LabelsError(mistakes) = Labels::of_topic(&topic).unwrap_err();
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use sitescout::classify::{ExampleSite, SiteModel, Thresholds};
+use sitescout::classify::{SiteModel, Thresholds};
 use sitescout::config::{InternalSettings, TrainingSettings};
 use sitescout::fetch::{FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
@@ -143,7 +143,6 @@ pub(crate) fn model() -> Arc<SiteModel> {
     let reading = Corpus::read(Arc::new(web), &labels.labels, limits, |_| {});
     let corpus = runtime.block_on(reading);
     let examples = corpus.examples("sailing");
-    let examples: Vec<&ExampleSite> = examples.iter().collect();
     let settings = TrainingSettings::default();
     let (model, _) = fit_model("sailing", &corpus.lexicon, &examples, &settings);
     // One page of a p_err of 0.02 gives 0.98 at most; two give 0.9996.
