@@ -13,6 +13,7 @@ use crate::parse::{self, ParseLimits};
 use crate::web::{FetchedPage, PagePart, PageUrl, ParsedPage, SiteId};
 
 use super::ExitCode;
+use super::sources::parse_limits;
 use super::terminal::{Harmless, complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
@@ -49,13 +50,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<ExitCode> {
+    let limits = parse_limits(&settings);
     let mut fetch = settings.fetch;
     fetch.archive.damaged = DamagePolicy::Salvage;
     let archive = Archive::open(&arguments.files, &fetch)?;
-    let limits = ParseLimits {
-        max_links: settings.parse.max_links,
-        max_url_bytes: settings.parse.max_url_bytes,
-    };
     let mut listing = Listing {
         out: BufWriter::new(io::stdout().lock()),
         archive: &archive,

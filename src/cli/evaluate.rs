@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::config::Settings;
 use crate::lab::{Experiment, Row, TopicResult, Verdicts};
-use crate::training::{Corpus, WalkLimits};
 
 use super::ExitCode;
 use super::sources::{self, PageClassifierName};
@@ -94,22 +93,12 @@ fn evaluate_classifier(
             labels.topics().join(", ")
         ),
     };
-    let limits = WalkLimits {
-        pages_per_site: settings.training.pages_per_site,
-        parse: sources::parse_limits(&settings),
-    };
-    let progress = sources::progress_bar(labels.labels.len(), "reading sites");
     let fetcher = Arc::new(archive);
-    let reading = Corpus::read(fetcher.clone(), &labels.labels, limits, |done| {
-        progress.set_position(done as u64);
-    });
-    let corpus = sources::runtime()?.block_on(reading);
-    progress.finish_and_clear();
-    sources::tell_missing(&corpus);
-
+    let corpus = sources::read_corpus(fetcher.clone(), &labels, &settings)?;
     let experiment = Experiment {
         fetcher,
         corpus: &corpus,
+        limits: sources::parse_limits(&settings),
         settings: &settings,
         folds: arguments.folds as usize,
         seeds: arguments.seeds,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -9,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::classify::SiteModel;
 use crate::config::{PageClassifierChoice, Settings};
-use crate::fetch::Archive;
+use crate::fetch::{Archive, Fetcher};
 use crate::parse::ParseLimits;
-use crate::training::{Corpus, Labels};
+use crate::training::{Corpus, Labels, WalkLimits};
 use crate::web::SiteId;
 
 use super::terminal::complain;
@@ -70,8 +71,27 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
     SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())
 }
 
-/// Says which labelled sites have no pages.
-pub(super) fn tell_missing(corpus: &Corpus) {
+/// Reads the labelled sites, and says which of them have no pages.
+pub(super) fn read_corpus(
+    fetcher: Arc<dyn Fetcher>,
+    labels: &Labels,
+    settings: &Settings,
+) -> anyhow::Result<Corpus> {
+    let limits = WalkLimits {
+        pages_per_site: settings.training.pages_per_site,
+        parse: parse_limits(settings),
+    };
+    let progress = progress_bar(labels.labels.len(), "reading sites");
+    let reading = Corpus::read(fetcher, &labels.labels, limits, |done| {
+        progress.set_position(done as u64);
+    });
+    let corpus = runtime()?.block_on(reading);
+    progress.finish_and_clear();
+    tell_missing(&corpus);
+    Ok(corpus)
+}
+
+fn tell_missing(corpus: &Corpus) {
     let tell = |sites: &[SiteId], what: &str| {
         if let [first, rest @ ..] = sites {
             let more = match rest.len() {

@@ -11,7 +11,7 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use crate::config::{Settings, TopicDefinition};
-use crate::training::{Card, Corpus, Labels, OTHER, WalkLimits, fit_model};
+use crate::training::{Card, Labels, OTHER, fit_model};
 
 use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName};
 use super::terminal::{complain, say};
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     }
     let topic = read_topic(arguments)?;
     let archive = sources::open_archive(&arguments.warc, &settings)?;
-    let corpus = read_corpus(archive, &topic.labels, &settings)?;
+    let corpus = sources::read_corpus(Arc::new(archive), &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
     let targets = examples.iter().filter(|site| site.is_target()).count();
     ensure!(targets > 0, "no site of `{}` could be read", topic.name);
@@ -163,25 +163,6 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
         description: String::new(),
         labels,
     })
-}
-
-fn read_corpus(
-    archive: crate::fetch::Archive,
-    labels: &Labels,
-    settings: &Settings,
-) -> anyhow::Result<Corpus> {
-    let limits = WalkLimits {
-        pages_per_site: settings.training.pages_per_site,
-        parse: sources::parse_limits(settings),
-    };
-    let progress = sources::progress_bar(labels.labels.len(), "reading sites");
-    let reading = Corpus::read(Arc::new(archive), &labels.labels, limits, |done| {
-        progress.set_position(done as u64);
-    });
-    let corpus = sources::runtime()?.block_on(reading);
-    progress.finish_and_clear();
-    sources::tell_missing(&corpus);
-    Ok(corpus)
 }
 
 /// The command line, with the names of files only.

@@ -35,6 +35,8 @@ pub struct Experiment<'a> {
     pub fetcher: Arc<dyn Fetcher>,
     /// The labelled sites.
     pub corpus: &'a Corpus,
+    /// How pages are read.
+    pub limits: ParseLimits,
     /// How models are trained and sites sampled.
     pub settings: &'a Settings,
     /// At most so many folds.
@@ -234,11 +236,12 @@ impl Experiment<'_> {
     }
 
     fn crawler(&self, model: SiteModel, internal: InternalSettings) -> InternalCrawler {
-        let limits = ParseLimits {
-            max_links: self.settings.parse.max_links,
-            max_url_bytes: self.settings.parse.max_url_bytes,
-        };
-        InternalCrawler::new(Arc::clone(&self.fetcher), Arc::new(model), internal, limits)
+        InternalCrawler::new(
+            Arc::clone(&self.fetcher),
+            Arc::new(model),
+            internal,
+            self.limits,
+        )
     }
 
     fn with_budget(&self, page_budget: usize) -> InternalSettings {

@@ -71,14 +71,7 @@ impl Labels {
         ];
         for (place, class, groups) in classes {
             for group in groups {
-                for host in group {
-                    match host.parse() {
-                        Ok(site) => {
-                            collected.add(place, site, class, group.first().map(|first| &**first))
-                        }
-                        Err(error) => collected.mistakes.push(format!("{place}: {error}")),
-                    }
-                }
+                collected.add_group(place, class, group);
             }
         }
         collected.finish()
@@ -125,6 +118,16 @@ impl Collected {
                 "{place}: {site} is `{topic}` here and `{}` in {at}; keep one of them",
                 first.topic
             )),
+        }
+    }
+
+    fn add_group(&mut self, place: &str, topic: &str, hosts: &[String]) {
+        let group = hosts.first().map(String::as_str);
+        for host in hosts {
+            match host.parse() {
+                Ok(site) => self.add(place, site, topic, group),
+                Err(error) => self.mistakes.push(format!("{place}: {error}")),
+            }
         }
     }
 

@@ -176,6 +176,7 @@ fn real_sites_are_judged_as_well_as_we_say() {
     let experiment = Experiment {
         fetcher: archive,
         corpus: &corpus,
+        limits: LIMITS,
         settings: &settings,
         folds: 10,
         seeds: 1,

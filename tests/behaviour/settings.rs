@@ -1,6 +1,6 @@
 //! Settings: the shipped file, and what is wrong with other ones.
 
-use sitescout::config::{DamagePolicy, Settings};
+use sitescout::config::{DamagePolicy, PageClassifierChoice, Settings};
 
 const SHIPPED: &str = include_str!("../../config.toml");
 
@@ -14,7 +14,7 @@ fn the_shipped_file_is_the_defaults_and_sets_every_key() {
     assert_eq!(Settings::parse(SHIPPED), Ok(Settings::default()));
     assert_eq!(Settings::keys_left_out(SHIPPED), Vec::<String>::new());
     assert_eq!(Settings::parse(""), Ok(Settings::default()));
-    assert_eq!(Settings::keys_left_out("").len(), 7);
+    assert_eq!(Settings::keys_left_out("").len(), 16);
 }
 
 #[test]
@@ -29,11 +29,26 @@ fn every_key_of_the_shipped_file_has_a_comment_above_it() {
 
 #[test]
 fn values_are_read() {
-    let text = "[fetch]\nbody_bytes = 1_048_576\narchive.damaged = 'salvage'\n[parse]\nmax_url_bytes = '1 KiB'";
+    let text = "[fetch]\nbody_bytes = 1_048_576\narchive.damaged = 'salvage'\n[parse]\nmax_url_bytes = '1 KiB'\n\
+        [internal]\nlink_threshold = 7\nlink_constant = 1.5\n\
+        [training]\npage_classifier = 'centroid'\nseed = 9";
     let settings = Settings::parse(text).expect("settings");
     assert_eq!(settings.fetch.body_bytes, 1 << 20);
     assert_eq!(settings.fetch.archive.damaged, DamagePolicy::Salvage);
     assert_eq!(settings.parse.max_url_bytes, 1 << 10);
+    assert!((settings.internal.link_threshold - 7.0).abs() < 1e-12);
+    assert!((settings.internal.link_constant - 1.5).abs() < 1e-12);
+    let training = settings.training;
+    assert_eq!(training.page_classifier, PageClassifierChoice::Centroid);
+    assert_eq!(training.seed, 9);
+    let found = problems("[internal]\nlink_constant = 0.5\nlink_threshold = 'far'\n");
+    assert_eq!(
+        found,
+        [
+            "2:17: `internal.link_constant` must be a number from 1 to 1000, not 0.5",
+            "3:18: `internal.link_threshold` must be a number from 0 to 1000000, not \"far\"",
+        ]
+    );
 }
 
 #[test]
@@ -65,7 +80,8 @@ speed = 11
             "10:13: `parse.max_links` must be a whole number from 1 to 1000000, not -1",
             "11:17: `parse.max_url_bytes` must be a size from 16 B to 8.0 KiB, such as \"512 KiB\" \
              or a number of bytes, not \"many\"",
-            "13:2: unknown key `crawl` at the top of the file; known are: log, fetch, parse",
+            "13:2: unknown key `crawl` at the top of the file; known are: log, fetch, parse, \
+             internal, training",
         ]
     );
 }
