@@ -37,6 +37,9 @@ const MIN_ERROR: f64 = 0.02;
 /// A classifier that is wrong every second time knows nothing.
 const MAX_ERROR: f64 = 0.49;
 
+/// From here on a classifier is no use.
+const HOPELESS_ERROR: f64 = 0.45;
+
 /// The score of a page by a classifier that had not seen its site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOutPage {
@@ -124,6 +127,12 @@ impl Calibration {
         &self.kinds[kind as usize]
     }
 
+    /// Whether confidences are no better than chance.
+    #[must_use]
+    pub fn knows_nothing(&self) -> bool {
+        self.p_err >= HOPELESS_ERROR
+    }
+
     /// Whether all numbers are such that confidences come out.
     pub(super) fn is_sound(&self) -> bool {
         let is_error = |error: f64| (0.0..0.5).contains(&error);
@@ -150,6 +159,12 @@ struct Sigmoid {
 impl Sigmoid {
     const IDENTITY: Self = Self {
         slope: 1.0,
+        offset: 0.0,
+    };
+
+    /// Everything is as likely as not.
+    const INDIFFERENT: Self = Self {
+        slope: 0.0,
         offset: 0.0,
     };
 
@@ -232,11 +247,14 @@ impl<'a> Sample<'a> {
                 break;
             }
         }
-        // A score that counts backwards would be a classifier that learned the opposite;
-        // then no score is better than a wrong one.
-        Sigmoid {
-            slope: slope.max(0.0) / unit,
-            offset,
+        // Scores that count backwards: the classifier learned nothing that holds on other
+        // sites, and the offset alone would judge every site alike. No page then speaks.
+        match slope > 0.0 {
+            true => Sigmoid {
+                slope: slope / unit,
+                offset,
+            },
+            false => Sigmoid::INDIFFERENT,
         }
     }
 
@@ -248,10 +266,13 @@ impl<'a> Sample<'a> {
             let class = usize::from(page.is_target);
             let confidence = sigmoid.at(page.score);
             all[class] += page.weight;
-            if (confidence > 0.5) != page.is_target {
-                let tie = (confidence - 0.5).abs() < 1e-12;
-                wrong[class] += if tie { page.weight / 2.0 } else { page.weight };
-            }
+            let is_tie = (confidence - 0.5).abs() < 1e-12;
+            let is_wrong = (confidence > 0.5) != page.is_target;
+            wrong[class] += match (is_tie, is_wrong) {
+                (true, _) => page.weight / 2.0,
+                (false, true) => page.weight,
+                (false, false) => 0.0,
+            };
         }
         f64::midpoint(wrong[0] / all[0], wrong[1] / all[1])
     }
@@ -332,6 +353,19 @@ mod tests {
         let home = calibration.of_kind(PageKind::Homepage).p_err;
         let deep = calibration.of_kind(PageKind::Deep).p_err;
         assert!(home < 0.1 && deep > 0.3, "{home} {deep}");
+    }
+
+    #[test]
+    fn a_classifier_that_learned_the_opposite_is_not_believed() {
+        let mut pages = vec![held_out(-1.0, true); 3];
+        pages.extend(vec![held_out(1.0, false); 20]);
+        pages.extend([held_out(0.5, true), held_out(-0.5, false)]);
+        let calibration = Calibration::fit(&pages);
+        for score in [-9.0, 0.0, 9.0] {
+            let confidence = calibration.confidence(score, PageKind::Inner).get();
+            assert!((confidence - 0.5).abs() < 1e-12, "{confidence}");
+        }
+        assert!(calibration.knows_nothing());
     }
 
     #[test]

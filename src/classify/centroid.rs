@@ -12,9 +12,11 @@
 //! Deviations. The printed formula sums over an index that cannot be meant; this reading
 //! adds up to 1, grows with closeness, and comes out near 1/2 far from everything, as the
 //! paper says it should. It needs *half* the cosine distance: with the plain one, pages at
-//! 0.9 and 1.0 would be certain. And vectors are projected to a few dimensions by latent
+//! 0.9 and 1.0 would be certain. Vectors are projected to a few dimensions by latent
 //! semantic analysis before they are clustered, which finds better clusters in a tenth of
-//! the time, since linfa's k-means wants dense vectors.
+//! the time, since linfa's k-means wants dense vectors. Pages are drawn by their weights, so
+//! that sites count alike, not pages. And what leaves here is a score: like that of any
+//! classifier it is calibrated on held-out sites before it becomes a confidence.
 
 use linfa::DatasetBase;
 use linfa::traits::Fit;
@@ -62,12 +64,12 @@ const POWER_ITERATIONS: usize = 2;
 /// The centroids of both classes, in the projected space.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CentroidClassifier {
-    dimensions: usize,
+    pub(super) dimensions: usize,
     /// One row for each feature.
-    projection: Vec<f32>,
+    pub(super) projection: Vec<f32>,
     /// One row for each centroid, of length 1.
-    target: Vec<f32>,
-    other: Vec<f32>,
+    pub(super) target: Vec<f32>,
+    pub(super) other: Vec<f32>,
 }
 
 /// Pr\[p|target\] of a page at these half cosine distances from the nearest centroids.
@@ -87,14 +89,9 @@ impl CentroidClassifier {
         let mut random = Xoshiro256Plus::seed_from_u64(params.seed);
         let projection = Projection::learn(pages, features, params.dimensions, &mut random);
         let cluster = |is_target: bool, most: usize| {
-            let of_class = pages.iter().filter(|page| {
-                page.is_target == is_target && page.weight > 0.0 && page.vector.known_terms() > 0
-            });
-            let of_class: Vec<&WeighedPage> = of_class.collect();
-            let every = of_class.len().div_ceil(MAX_PAGES).max(1);
-            let drawn = of_class.into_iter().step_by(every);
-            let rows: Vec<Array1<f64>> =
-                drawn.map(|page| projection.project(&page.vector)).collect();
+            let of_class = pages.iter().filter(|page| page.is_target == is_target);
+            let drawn = draw(of_class).into_iter();
+            let rows: Vec<Array1<f64>> = drawn.map(|page| projection.project(page)).collect();
             centroids(&rows, projection.dimensions(), most, params.seed)
         };
         Self {
@@ -133,7 +130,8 @@ impl CentroidClassifier {
     pub(super) fn is_sound(&self, features: usize) -> bool {
         let is_whole = |table: &[f32]| table.len().is_multiple_of(self.dimensions.max(1));
         let tables = [&self.projection, &self.target, &self.other];
-        features.checked_mul(self.dimensions) == Some(self.projection.len())
+        self.dimensions <= features
+            && features.checked_mul(self.dimensions) == Some(self.projection.len())
             && tables.iter().all(|table| is_whole(table))
             && tables
                 .iter()
@@ -240,9 +238,7 @@ impl Projection {
         dimensions: usize,
         random: &mut Xoshiro256Plus,
     ) -> Self {
-        let pages: Vec<&PageVector> = pages.iter().map(|page| &page.vector).collect();
-        let every = pages.len().div_ceil(MAX_PAGES).max(1);
-        let sample: Vec<&PageVector> = pages.into_iter().step_by(every).collect();
+        let sample = draw(pages.iter());
         let wanted = dimensions.min(sample.len()).min(features);
         let width = (wanted + wanted / 4 + 2).min(sample.len()).min(features);
         if wanted == 0 {
@@ -250,21 +246,27 @@ impl Projection {
                 matrix: Array2::zeros((features, 0)),
             };
         }
-        let mut basis = Array2::from_shape_fn((features, width), |_| random.gen_range(-1.0..1.0));
-        for _ in 0..=POWER_ITERATIONS {
-            basis = orthonormal(transposed_times(&sample, &times(&sample, &basis), features));
+        let directions = Array2::from_shape_fn((features, width), |_| random.gen_range(-1.0..1.0));
+        let mut image = times(&sample, &directions);
+        for _ in 0..POWER_ITERATIONS {
+            let basis = orthonormal(image);
+            image = times(&sample, &transposed_times(&sample, &basis, features));
         }
-        // In this basis the problem is small: rotate it to the principal directions.
-        let image = times(&sample, &basis);
-        let rotation = match image.t().dot(&image).eigh_into() {
+        // In this basis the problem is small: its eigenvectors are the principal directions.
+        let reduced = transposed_times(&sample, &orthonormal(image), features);
+        let rotation = match reduced.t().dot(&reduced).eigh_into() {
             Ok(solved) => solved.sort_eig_desc().1,
             Err(_) => Array2::eye(width),
         };
-        let matrix = basis.dot(&rotation);
-        let principal = matrix.axis_iter(Axis(1)).take(wanted);
+        let rotated = reduced.dot(&rotation);
+        let principal = rotated.axis_iter(Axis(1)).take(wanted);
         let mut matrix = Array2::zeros((features, wanted));
         for (direction, mut column) in principal.zip(matrix.axis_iter_mut(Axis(1))) {
-            column.assign(&direction);
+            let length = direction.dot(&direction).sqrt();
+            if length > EPSILON {
+                column.assign(&direction);
+                column /= length;
+            }
         }
         Self { matrix }
     }
@@ -284,6 +286,26 @@ impl Projection {
         }
         point
     }
+}
+
+/// At most [`MAX_PAGES`] pages that say something, drawn evenly by weight: a page comes as
+/// often as its weight deserves.
+fn draw<'a>(pages: impl Iterator<Item = &'a WeighedPage>) -> Vec<&'a PageVector> {
+    let pages = pages.filter(|page| page.weight > 0.0 && page.vector.known_terms() > 0);
+    let pages: Vec<&WeighedPage> = pages.collect();
+    let total: f64 = pages.iter().map(|page| page.weight).sum();
+    let wanted = pages.len().min(MAX_PAGES);
+    let step = total / f64::from(u32::try_from(wanted.max(1)).unwrap_or(u32::MAX));
+    let mut drawn = Vec::with_capacity(wanted);
+    let (mut passed, mut next) = (0.0, step / 2.0);
+    for page in pages {
+        passed += page.weight;
+        while next < passed && drawn.len() < wanted {
+            drawn.push(&page.vector);
+            next += step;
+        }
+    }
+    drawn
 }
 
 /// Pages times a matrix of features.

@@ -190,7 +190,7 @@ impl SiteModel {
 
 impl Thresholds {
     pub(super) fn is_sound(&self) -> bool {
-        (0.5..1.0).contains(&self.p_threshold)
+        (0.5..1.0).contains(&self.p_threshold) && self.min_known_terms > 0
     }
 }
 

@@ -5,15 +5,18 @@
 //! version               u32, little endian
 //! length of the payload u64
 //! payload               postcard
-//! xxh3 of the payload   u64: the checksum, and the model's fingerprint
+//! xxh3 of the payload   u64
 //! ```
+//!
+//! The fingerprint of a model is a hash of payload and version: what is judged differently
+//! is another model.
 //!
 //! Invariant: what can be read judges without panic: lengths agree and numbers are finite.
 //! Same model, same bytes.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::web::ModelFingerprint;
 
@@ -121,9 +124,10 @@ impl Payload {
     }
 }
 
-/// The fingerprint of a model: the checksum of its payload.
+/// The fingerprint of a model.
 pub(super) fn fingerprint(model: &SiteModel) -> ModelFingerprint {
-    ModelFingerprint::from_bits(xxh3_64(&payload(model)))
+    let hash = xxh3_64_with_seed(&payload(model), u64::from(VERSION));
+    ModelFingerprint::from_bits(hash)
 }
 
 fn payload(model: &SiteModel) -> Vec<u8> {
@@ -222,6 +226,37 @@ mod tests {
         };
         let other = model.clone().with_thresholds(thresholds);
         assert_ne!(other.fingerprint(), model.fingerprint());
+    }
+
+    /// Without terms any number of dimensions fits an empty table.
+    #[test]
+    fn a_model_of_no_terms_and_endless_dimensions_is_refused() {
+        let model = model(true);
+        let forged = Payload {
+            topic: "x".to_owned(),
+            terms: Vec::new(),
+            weights: TermWeights::new(
+                SiteCounts {
+                    sites: 1,
+                    with_term: Vec::new(),
+                },
+                Vec::new(),
+            ),
+            pages: PageModel::Centroid(CentroidClassifier {
+                dimensions: 1 << 61,
+                projection: Vec::new(),
+                target: Vec::new(),
+                other: Vec::new(),
+            }),
+            calibration: *model.calibration(),
+            thresholds: *model.thresholds(),
+        };
+        let payload = postcard::to_stdvec(&forged).unwrap();
+        let refused = SiteModel::from_bytes(&sealed(&payload));
+        assert_eq!(
+            refused,
+            Err(ModelFileError::Damaged("its content makes no sense"))
+        );
     }
 
     proptest! {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::config::Settings;
@@ -67,99 +68,122 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         settings.internal,
         sources::parse_limits(settings),
     );
-    let mut hosts = Hosts {
-        lines: host_lines(arguments)?,
-        line: 0,
-        bad: 0,
-    };
+    let hosts = Hosts::open(arguments)?;
     let mut out = Printer {
         out: BufWriter::new(io::stdout().lock()),
         json: arguments.json,
         explain: arguments.explain,
         tally: Tally::default(),
     };
-    sources::runtime()?.block_on(judge_all(crawler, &mut hosts, &mut out))?;
+    let bad = sources::runtime()?.block_on(judge_all(crawler, hosts, &mut out))?;
     out.out.flush()?;
     if !arguments.json && out.tally.sites > 1 {
         complain(&out.tally.summary());
     }
-    match hosts.bad {
+    match bad {
         0 => Ok(ExitCode::Success),
         _ => Ok(ExitCode::DamagedData),
     }
 }
 
-type Lines = Box<dyn Iterator<Item = io::Result<String>>>;
-
-fn host_lines(arguments: &Arguments) -> anyhow::Result<Lines> {
-    if !arguments.host.is_empty() {
-        let hosts: Vec<io::Result<String>> = arguments.host.iter().cloned().map(Ok).collect();
-        return Ok(Box::new(hosts.into_iter()));
-    }
-    match &arguments.hosts {
-        Some(path) if path.as_os_str() != "-" => {
-            let file = File::open(path)
-                .with_context(|| format!("cannot read the hosts {}", path.display()))?;
-            Ok(Box::new(BufReader::new(file).lines()))
-        }
-        None if io::stdin().is_terminal() => {
-            bail!("name the hosts to judge, or a file of them with --hosts")
-        }
-        _ => Ok(Box::new(BufReader::new(io::stdin()).lines())),
-    }
-}
-
-/// Judges sites, several at once, and prints the verdicts in the order of the hosts.
+/// Judges sites, several at once, and prints the verdicts in the order of the hosts, each
+/// as soon as it is there: whoever sends hosts one by one may wait for the answers. Returns
+/// how many lines were no hosts.
 async fn judge_all<W: Write>(
     crawler: InternalCrawler,
-    hosts: &mut Hosts,
+    mut hosts: Hosts,
     out: &mut Printer<W>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     let mut visits: VecDeque<JoinHandle<SiteReport>> = VecDeque::new();
+    let mut is_over = false;
     loop {
-        while visits.len() < SITES_AT_ONCE
-            && let Some(site) = hosts.next()?
-        {
-            let crawler = crawler.clone();
-            visits.push_back(tokio::spawn(async move {
-                crawler.sample(SiteVisit::new(site)).await
-            }));
-        }
-        let Some(visit) = visits.pop_front() else {
-            return Ok(());
+        let has_seat = !is_over && visits.len() < SITES_AT_ONCE;
+        let oldest = async {
+            match visits.front_mut() {
+                Some(visit) => visit.await,
+                None => std::future::pending().await,
+            }
         };
-        let report = visit.await.context("a visit broke off")?;
-        out.print(&report)?;
+        tokio::select! {
+            report = oldest => {
+                visits.pop_front();
+                out.print(&report.context("a visit broke off")?)?;
+            }
+            line = hosts.lines.recv(), if has_seat => match line {
+                None => is_over = true,
+                Some(line) => {
+                    if let Some(site) = hosts.site(&line.context("cannot read the hosts")?) {
+                        let crawler = crawler.clone();
+                        let visit = async move { crawler.sample(SiteVisit::new(site)).await };
+                        visits.push_back(tokio::spawn(visit));
+                    }
+                }
+            },
+            else => return Ok(hosts.bad),
+        }
+        if is_over && visits.is_empty() {
+            return Ok(hosts.bad);
+        }
     }
 }
 
 /// The hosts to judge.
 struct Hosts {
-    lines: Lines,
+    lines: mpsc::Receiver<io::Result<Vec<u8>>>,
     line: usize,
     bad: usize,
 }
 
 impl Hosts {
-    /// The next site; lines that name none are told and passed over.
-    fn next(&mut self) -> anyhow::Result<Option<SiteId>> {
-        for line in self.lines.by_ref() {
-            self.line += 1;
-            let line = line.context("cannot read the hosts")?;
-            let host = line.split('\t').next().unwrap_or_default().trim();
-            if host.is_empty() || host.starts_with('#') {
-                continue;
+    /// Reads the hosts on a thread of their own, since standard input may keep it waiting.
+    fn open(arguments: &Arguments) -> anyhow::Result<Self> {
+        let source: Box<dyn BufRead + Send> = match &arguments.hosts {
+            _ if !arguments.host.is_empty() => {
+                Box::new(io::Cursor::new(arguments.host.join("\n").into_bytes()))
             }
-            match host.parse() {
-                Ok(site) => return Ok(Some(site)),
-                Err(error) => {
-                    let message = format!("sitescout: host {}: {error}", self.line);
-                    complain(&Harmless(&message).to_string());
-                    self.bad += 1;
+            Some(path) if path.as_os_str() != "-" => {
+                let file = File::open(path)
+                    .with_context(|| format!("cannot read the hosts {}", path.display()))?;
+                Box::new(BufReader::new(file))
+            }
+            None if io::stdin().is_terminal() => {
+                bail!("name the hosts to judge, or a file of them with --hosts")
+            }
+            _ => Box::new(BufReader::new(io::stdin())),
+        };
+        let (sender, lines) = mpsc::channel(SITES_AT_ONCE);
+        std::thread::spawn(move || {
+            for line in source.split(b'\n') {
+                // Nobody listens any more: the verdicts have nowhere to go.
+                if sender.blocking_send(line).is_err() {
+                    return;
                 }
             }
+        });
+        Ok(Self {
+            lines,
+            line: 0,
+            bad: 0,
+        })
+    }
+
+    /// The site of a line; one that names none is told and counted.
+    fn site(&mut self, line: &[u8]) -> Option<SiteId> {
+        self.line += 1;
+        let line = String::from_utf8_lossy(line);
+        let host = line.split('\t').next().unwrap_or_default().trim();
+        if host.is_empty() || host.starts_with('#') {
+            return None;
         }
-        Ok(None)
+        match host.parse() {
+            Ok(site) => Some(site),
+            Err(error) => {
+                let message = format!("sitescout: host {}: {error}", self.line);
+                complain(&Harmless(&message).to_string());
+                self.bad += 1;
+                None
+            }
+        }
     }
 }
 
@@ -231,8 +255,8 @@ impl<W: Write> Printer<W> {
             report.site
         )?;
         match (report.verdict.undecided_reason(), &report.alias_of) {
-            (Some(UndecidedReason::Alias), Some(site)) => {
-                writeln!(self.out, "  (leads to {site})")?;
+            (Some(UndecidedReason::Alias), Some(page)) => {
+                writeln!(self.out, "  (leads to {})", page.site())?;
             }
             (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
             (None, _) => writeln!(self.out)?,
@@ -317,7 +341,7 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
         "confidence": report.confidence.get(),
         "pages": pages.collect::<Vec<Value>>(),
         "stop_reason": report.stop_reason.name(),
-        "alias_of": report.alias_of.as_ref().map(SiteId::as_str),
+        "alias_of": report.alias_of.as_ref().map(|page| page.site().to_string()),
         "transversal_links": links.collect::<Vec<Value>>(),
         "model": report.model.to_string(),
     })

@@ -92,13 +92,11 @@ pub(super) fn read_corpus(
 }
 
 fn tell_missing(corpus: &Corpus) {
-    let tell = |sites: &[SiteId], what: &str| {
-        if let [first, rest @ ..] = sites {
-            let more = match rest.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            complain(&format!("sitescout: left out, {what}: {first}{more}"));
+    let tell = |sites: &[SiteId], why: &str| {
+        if !sites.is_empty() {
+            let hosts: Vec<&str> = sites.iter().map(SiteId::as_str).collect();
+            let (number, hosts) = (hosts.len(), hosts.join(", "));
+            complain(&format!("sitescout: {number} left out, {why}: {hosts}"));
         }
     };
     tell(&corpus.unreachable, "because there is no such host");

@@ -77,6 +77,14 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
              reliable it is cannot be known",
         );
     }
+    if model.calibration().knows_nothing() {
+        complain(&format!(
+            "sitescout: on sites held out, pages of `{}` are told from others no better than by \
+             chance; the model is written, but label more sites, of the topic and of others, \
+             before you use it",
+            topic.name
+        ));
+    }
     let card = Card {
         model: &model,
         description: &topic.description,

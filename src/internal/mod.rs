@@ -8,7 +8,7 @@
 //! Invariants:
 //! - Sampling never fails: a dead site is a verdict, `Undecided(Unreachable)`.
 //! - A visit holds nothing but its own site; when it ends, all of it is gone.
-//! - Every page is asked for at most once, and the budget bounds all requests together,
+//! - Every address is asked for at most once, and the budget bounds all requests together,
 //!   answered or not.
 //! - Verdict and confidence freeze when the threshold is passed: pages that are read later
 //!   for their links change neither.
@@ -23,7 +23,7 @@ use crate::config::InternalSettings;
 use crate::fetch::Fetcher;
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    FetchedPage, LinkKind, PageKind, ParsedPage, Purpose, SiteId, SiteReport, SiteVisit,
+    FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport, SiteVisit,
     StepOutcome, StopReason, TransversalLink,
 };
 use page_frontier::{Candidate, PageFrontier};
@@ -31,6 +31,10 @@ use site_sample::SiteSample;
 
 /// Larger bodies are read on a thread where waiting for it holds up nobody.
 const LARGE_BODY_BYTES: usize = 128 << 10;
+
+/// So many pages may wait for each that may be read: a page of ten thousand links is not
+/// worth remembering whole.
+const WAITING_PER_PAGE: usize = 200;
 
 /// Samples sites for one topic. One crawler serves any number of visits at once.
 #[derive(Clone)]
@@ -73,7 +77,8 @@ impl InternalCrawler {
     /// Judges one site.
     pub async fn sample(&self, visit: SiteVisit) -> SiteReport {
         let purpose = visit.purpose;
-        let mut frontier = PageFrontier::new(&visit.entry);
+        let capacity = self.settings.page_budget.saturating_mul(WAITING_PER_PAGE);
+        let mut frontier = PageFrontier::new(&visit.entry, visit.reach, capacity);
         let mut sample = SiteSample::new(visit, Arc::clone(&self.model), self.settings);
         let stop_reason = loop {
             if let Some(reason) = self.reason_to_stop(&sample, purpose) {
@@ -110,31 +115,37 @@ impl InternalCrawler {
         frontier: &mut PageFrontier,
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
-        for _ in 0..=self.settings.max_redirects {
+        let mut chain: Vec<PageUrl> = Vec::new();
+        loop {
             let fetched = match self.fetcher.fetch(&page.url).await {
                 Ok(fetched) => fetched,
                 Err(error) => {
                     tracing::debug!(page = %page.url, %error, "no answer");
-                    sample.add_failure(page, StepOutcome::Unanswered);
-                    return sample.is_unreachable().then_some(StopReason::Unreachable);
+                    sample.add_failure(page.clone(), StepOutcome::Unanswered);
+                    match sample.next_entrance() {
+                        Some(entrance) if sample.is_unreachable() => page.url = entrance,
+                        _ => return sample.is_unreachable().then_some(StopReason::Unreachable),
+                    }
+                    continue;
                 }
             };
             sample.add_response(&fetched);
             let Some(target) = fetched.redirect_target() else {
                 return self.take(page, fetched, frontier, sample).await;
             };
-            let from = page.url.clone();
             sample.add_failure(page.clone(), StepOutcome::Redirect(target.clone()));
             if target.site() != *sample.site() {
-                let is_alias = page.kind == PageKind::Homepage && sample.is_silent();
-                return is_alias.then(|| sample.become_alias(target.site()));
+                let is_alias = page.is_entrance && sample.is_silent();
+                return is_alias.then(|| sample.become_alias(target));
             }
-            if !frontier.may_ask(&from, &target) || sample.requests() >= self.settings.page_budget {
+            chain.push(page.url.clone());
+            let is_long = chain.len() > self.settings.max_redirects
+                || sample.requests() >= self.settings.page_budget;
+            if is_long || chain.contains(&target) || !frontier.claim(&page.url, &target) {
                 return None;
             }
             page.url = target;
         }
-        None
     }
 
     /// Reads an answered page and adds it to the sample.
@@ -150,20 +161,19 @@ impl InternalCrawler {
             return None;
         }
         let ReadPage { parsed, judged } = self.read(fetched, page.kind).await;
-        if parsed.signs.parked && page.kind == PageKind::Homepage {
+        if parsed.signs.parked && page.is_entrance && sample.is_silent() {
             sample.add_failure(page, StepOutcome::NoPage);
             return Some(StopReason::Parked);
         }
-        let kind = page.kind;
-        let confidence = sample.add_page(page, &parsed, judged);
-        if kind == PageKind::Homepage
+        let confidence = sample.add_page(page.clone(), &parsed, judged);
+        if page.is_entrance
             && sample.is_silent()
-            && let Some(site) = leads_away(&parsed)
+            && let Some(target) = leads_away(&parsed)
         {
-            return Some(sample.become_alias(site));
+            return Some(sample.become_alias(target));
         }
         if !parsed.robots.nofollow {
-            frontier.add_links(&parsed.intrinsic_links, confidence, kind);
+            frontier.add_links(&parsed.intrinsic_links, confidence, &page);
         }
         None
     }
@@ -188,9 +198,9 @@ impl InternalCrawler {
     }
 }
 
-/// The other site that a page sends its readers to, if it does.
-fn leads_away(page: &ParsedPage) -> Option<SiteId> {
+/// The page of another site that a page sends its readers to, if it does.
+fn leads_away(page: &ParsedPage) -> Option<PageUrl> {
     let refresh = |link: &&TransversalLink| link.kind == LinkKind::Refresh;
     let link = page.transversal_links.iter().find(refresh)?;
-    Some(link.site.clone())
+    Some(link.page.clone())
 }

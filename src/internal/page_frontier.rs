@@ -2,8 +2,8 @@
 //!
 //! A link (q, p) weighs the variance of q's confidences over the classes, which for two
 //! classes is (Pr\[q|t\] − 1/2)²: pages that speak clearly, for whichever class, are
-//! supposed to link to others that do. The rank of a page is the mean weight of the known
-//! links to it; best first, and of equals the one found first. What a page shows in frames
+//! supposed to link to others that do. The rank of a page is the mean weight over the pages
+//! known to link to it; best first, and of equals the one found first. What a page shows in frames
 //! or leads to by itself comes before its other links.
 //!
 //! Invariant: no page is handed out twice, in whatever spelling it is linked.
@@ -19,6 +19,9 @@ pub(super) struct Candidate {
     pub(super) url: PageUrl,
     /// How far from the entrance it lies, on the shortest way known.
     pub(super) kind: PageKind,
+    /// Whether it stands for the whole site: the entrance, or where the entrance sends its
+    /// readers. A frame does not; it may show a counter or an advertisement.
+    pub(super) is_entrance: bool,
 }
 
 /// The pages known and not yet asked for.
@@ -27,13 +30,18 @@ pub(super) struct PageFrontier {
     waiting: FxHashMap<PageKey, Waiting>,
     asked: FxHashSet<PageKey>,
     found: usize,
+    /// How many pages may wait; further finds are dropped.
+    capacity: usize,
+    /// Pages further in are not taken up.
+    reach: PageKind,
 }
 
 #[derive(Debug)]
 struct Waiting {
     page: Candidate,
     weights: f64,
-    links: u32,
+    /// Pages that link to it.
+    pages: u32,
     found: usize,
 }
 
@@ -41,13 +49,20 @@ struct Waiting {
 
 impl PageFrontier {
     /// Begins at the entrance.
-    pub(super) fn new(entry: &PageUrl) -> Self {
+    pub(super) fn new(entry: &PageUrl, reach: PageKind, capacity: usize) -> Self {
         let mut frontier = Self {
             waiting: FxHashMap::default(),
             asked: FxHashSet::default(),
             found: 0,
+            capacity: capacity.max(1),
+            reach,
         };
-        frontier.add_link(entry, 0.0, PageKind::Homepage);
+        let entrance = Candidate {
+            url: entry.clone(),
+            kind: PageKind::Homepage,
+            is_entrance: true,
+        };
+        frontier.add(entry.document_key(), entrance, 0.0);
         frontier
     }
 
@@ -63,16 +78,18 @@ impl PageFrontier {
             by_rank.then_with(|| other.1.cmp(&one.1))
         });
         let (_, _, key) = best?;
-        self.asked.insert(key);
-        self.waiting.remove(&key).map(|waiting| waiting.page)
+        let page = self.waiting.remove(&key)?.page;
+        self.asked.extend([key, page.url.key()]);
+        Some(page)
     }
 
-    /// Whether a redirect may be followed: its target was not asked for, or is another
-    /// spelling of the very page that redirects.
-    pub(super) fn may_ask(&mut self, from: &PageUrl, target: &PageUrl) -> bool {
+    /// Claims the target of a redirect: false if it was asked for already, as another page
+    /// than the one that redirects.
+    pub(super) fn claim(&mut self, from: &PageUrl, target: &PageUrl) -> bool {
         let key = target.document_key();
         self.waiting.remove(&key);
         let is_new = self.asked.insert(key);
+        self.asked.insert(target.key());
         is_new || key == from.document_key()
     }
 
@@ -81,38 +98,57 @@ impl PageFrontier {
         &mut self,
         links: &[IntrinsicLink],
         confidence: PageConfidence,
-        kind: PageKind,
+        from: &Candidate,
     ) {
         let weight = link_weight(confidence);
-        let is_part =
-            |link: &&IntrinsicLink| matches!(link.kind, LinkKind::Frame | LinkKind::Refresh);
-        for part in links.iter().filter(is_part) {
-            self.add_link(&part.page, weight, kind);
+        let mut linked = FxHashSet::default();
+        for part in links.iter().filter(|link| link.kind.is_part()) {
+            // A homepage may well send its readers to `/index.php`.
+            let document = part.page.document_key();
+            let key = match self.asked.contains(&document) {
+                true => part.page.key(),
+                false => document,
+            };
+            let page = Candidate {
+                url: part.page.clone(),
+                kind: from.kind,
+                is_entrance: from.is_entrance && part.kind == LinkKind::Refresh,
+            };
+            if linked.insert(key) {
+                self.add(key, page, weight);
+            }
         }
-        for link in links.iter().filter(|link| !is_part(link) && !link.nofollow) {
-            self.add_link(&link.page, weight, kind.next());
+        let is_road = |link: &&IntrinsicLink| !link.kind.is_part() && !link.nofollow;
+        for link in links.iter().filter(is_road) {
+            let key = link.page.document_key();
+            let page = Candidate {
+                url: link.page.clone(),
+                kind: from.kind.next(),
+                is_entrance: false,
+            };
+            if linked.insert(key) {
+                self.add(key, page, weight);
+            }
         }
     }
 
-    fn add_link(&mut self, page: &PageUrl, weight: f64, kind: PageKind) {
-        let key = page.document_key();
-        if self.asked.contains(&key) {
+    fn add(&mut self, key: PageKey, page: Candidate, weight: f64) {
+        let is_full = self.waiting.len() >= self.capacity && !self.waiting.contains_key(&key);
+        if is_full || page.kind > self.reach || self.asked.contains(&key) {
             return;
         }
+        let kind = page.kind;
         let found = self.found;
-        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting {
-            page: Candidate {
-                url: page.clone(),
-                kind,
-            },
+        self.found += 1;
+        let waiting = self.waiting.entry(key).or_insert(Waiting {
+            page,
             weights: 0.0,
-            links: 0,
+            pages: 0,
             found,
         });
         waiting.weights += weight;
-        waiting.links += 1;
+        waiting.pages += 1;
         waiting.page.kind = waiting.page.kind.min(kind);
-        self.found += 1;
     }
 }
 
@@ -120,7 +156,7 @@ impl PageFrontier {
 
 impl Waiting {
     fn rank(&self) -> f64 {
-        self.weights / f64::from(self.links)
+        self.weights / f64::from(self.pages)
     }
 }
 
@@ -152,6 +188,18 @@ mod tests {
         links(&anchors)
     }
 
+    fn frontier() -> PageFrontier {
+        PageFrontier::new(&page("/"), PageKind::Deep, 100)
+    }
+
+    fn read(kind: PageKind) -> Candidate {
+        Candidate {
+            url: page("/"),
+            kind,
+            is_entrance: kind == PageKind::Homepage,
+        }
+    }
+
     fn confidence(value: f64) -> PageConfidence {
         PageConfidence::new(value).unwrap()
     }
@@ -166,38 +214,50 @@ mod tests {
     /// are 0.16 and 0.01, so a ranks 0.16, b (0.16 + 0.01) / 2 = 0.085, c 0.01.
     #[test]
     fn ranks_are_means_of_variances() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         assert_eq!(frontier.best().unwrap().url, page("/"));
-        frontier.add_links(&anchors(&["/b", "/a"]), confidence(0.9), PageKind::Homepage);
-        frontier.add_links(&anchors(&["/c", "/b"]), confidence(0.6), PageKind::Inner);
+        frontier.add_links(
+            &anchors(&["/b", "/a"]),
+            confidence(0.9),
+            &read(PageKind::Homepage),
+        );
+        frontier.add_links(
+            &anchors(&["/c", "/b"]),
+            confidence(0.6),
+            &read(PageKind::Inner),
+        );
         assert_eq!(drain(&mut frontier), ["/a", "/b", "/c"]);
     }
 
     /// 0.1 speaks as clearly as 0.9: it is the distance from 1/2 that counts.
     #[test]
     fn pages_that_speak_against_the_topic_lead_on_as_well() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         frontier.best();
         frontier.add_links(
             &anchors(&["/mute"]),
             PageConfidence::NEUTRAL,
-            PageKind::Inner,
+            &read(PageKind::Inner),
         );
-        frontier.add_links(&anchors(&["/against"]), confidence(0.1), PageKind::Inner);
-        frontier.add_links(&anchors(&["/for"]), confidence(0.8), PageKind::Inner);
+        frontier.add_links(
+            &anchors(&["/against"]),
+            confidence(0.1),
+            &read(PageKind::Inner),
+        );
+        frontier.add_links(&anchors(&["/for"]), confidence(0.8), &read(PageKind::Inner));
         assert_eq!(drain(&mut frontier), ["/against", "/for", "/mute"]);
     }
 
     #[test]
     fn ties_go_to_the_first_found_and_frames_come_before_links() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         frontier.best();
         let found = links(&[
             ("/z", LinkKind::Anchor),
             ("/a", LinkKind::Anchor),
             ("/frame", LinkKind::Frame),
         ]);
-        frontier.add_links(&found, PageConfidence::NEUTRAL, PageKind::Homepage);
+        frontier.add_links(&found, PageConfidence::NEUTRAL, &read(PageKind::Homepage));
         let first = frontier.best().unwrap();
         assert_eq!(
             (first.url.path(), first.kind),
@@ -210,35 +270,76 @@ mod tests {
 
     #[test]
     fn a_page_is_handed_out_once_in_whatever_spelling() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         frontier.best();
         let found = anchors(&["/", "/index.html", "/a/", "/a/index.html", "/a/"]);
-        frontier.add_links(&found, confidence(0.9), PageKind::Homepage);
+        frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut frontier), ["/a/"]);
-        frontier.add_links(&found, confidence(0.9), PageKind::Inner);
+        frontier.add_links(&found, confidence(0.9), &read(PageKind::Inner));
         assert_eq!(drain(&mut frontier), [""; 0]);
     }
 
     #[test]
+    fn a_page_counts_once_for_each_page_that_links_to_it() {
+        let mut frontier = frontier();
+        frontier.best();
+        let twice = anchors(&["/a/", "/a/index.html", "/b"]);
+        frontier.add_links(&twice, confidence(0.9), &read(PageKind::Homepage));
+        frontier.add_links(&anchors(&["/a/"]), confidence(0.6), &read(PageKind::Inner));
+        frontier.add_links(&anchors(&["/c"]), confidence(0.8), &read(PageKind::Inner));
+        // /a/ ranks (0.16 + 0.01) / 2 = 0.085, below /c with 0.09.
+        assert_eq!(drain(&mut frontier), ["/b", "/c", "/a/"]);
+    }
+
+    #[test]
+    fn a_refresh_to_another_index_is_followed() {
+        let mut frontier = frontier();
+        let home = frontier.best().unwrap();
+        let found = links(&[("/index.php", LinkKind::Refresh), ("/", LinkKind::Refresh)]);
+        frontier.add_links(&found, PageConfidence::NEUTRAL, &home);
+        let next = frontier.best().unwrap();
+        assert_eq!((next.url.path(), next.is_entrance), ("/index.php", true));
+        assert_eq!(drain(&mut frontier), [""; 0]);
+    }
+
+    #[test]
+    fn finds_beyond_the_capacity_or_the_reach_are_dropped() {
+        let mut few = PageFrontier::new(&page("/"), PageKind::Deep, 2);
+        few.best();
+        let found = anchors(&["/a", "/b", "/c", "/a"]);
+        few.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
+        assert_eq!(drain(&mut few), ["/a", "/b"]);
+        let mut near = PageFrontier::new(&page("/"), PageKind::Homepage, 100);
+        near.best();
+        let found = links(&[("/frame", LinkKind::Frame), ("/a", LinkKind::Anchor)]);
+        near.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
+        assert_eq!(drain(&mut near), ["/frame"]);
+    }
+
+    #[test]
     fn links_that_the_author_does_not_vouch_for_are_not_followed() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         frontier.best();
         let mut found = anchors(&["/login", "/a"]);
         found[0].nofollow = true;
-        frontier.add_links(&found, confidence(0.9), PageKind::Homepage);
+        frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut frontier), ["/a"]);
     }
 
     #[test]
     fn redirects_lead_to_new_pages_or_other_spellings_only() {
-        let mut frontier = PageFrontier::new(&page("/"));
+        let mut frontier = frontier();
         frontier.best();
-        frontier.add_links(&anchors(&["/a", "/b"]), confidence(0.9), PageKind::Homepage);
-        assert!(frontier.may_ask(&page("/"), &page("/b")));
-        assert!(!frontier.may_ask(&page("/x"), &page("/b")));
+        frontier.add_links(
+            &anchors(&["/a", "/b"]),
+            confidence(0.9),
+            &read(PageKind::Homepage),
+        );
+        assert!(frontier.claim(&page("/"), &page("/b")));
+        assert!(!frontier.claim(&page("/x"), &page("/b")));
         let secure = "https://www.example.org/x".parse().unwrap();
-        frontier.may_ask(&page("/y"), &page("/x"));
-        assert!(frontier.may_ask(&page("/x"), &secure));
+        frontier.claim(&page("/y"), &page("/x"));
+        assert!(frontier.claim(&page("/x"), &secure));
         assert_eq!(drain(&mut frontier), ["/a"]);
     }
 }

@@ -10,12 +10,15 @@ use tokio::time::Instant;
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
 use crate::config::InternalSettings;
 use crate::web::{
-    FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, ParsedPage, SiteConfidence,
-    SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords, UndecidedReason, Verdict,
-    VisitCost,
+    FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
+    SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
+    UndecidedReason, Verdict, VisitCost,
 };
 
 use super::page_frontier::Candidate;
+
+/// The most links to other sites that a report holds: honest sites stay far below.
+const MAX_FOUND_LINKS: usize = 10_000;
 
 /// A sample of a site, growing page by page.
 pub(super) struct SiteSample {
@@ -30,8 +33,12 @@ pub(super) struct SiteSample {
     steps: Vec<PageStep>,
     links: Vec<FoundLink>,
     /// Of the pages that spoke.
+    spoken: Vec<Fingerprint>,
+    /// Of all pages with words.
     fingerprints: Vec<Fingerprint>,
-    alias_of: Option<SiteId>,
+    /// Whether any answer was other than an error.
+    was_read: bool,
+    alias_of: Option<PageUrl>,
     cost: VisitCost,
     started: Instant,
 }
@@ -49,7 +56,9 @@ impl SiteSample {
             link_weights: 0.0,
             steps: Vec::new(),
             links: Vec::new(),
+            spoken: Vec::new(),
             fingerprints: Vec::new(),
+            was_read: false,
             alias_of: None,
             cost: VisitCost::default(),
             started: Instant::now(),
@@ -84,6 +93,14 @@ impl SiteSample {
     /// that they give more links, and jumps for irrelevant ones.
     pub(super) fn link_rank(&self) -> f64 {
         link_rank(self.link_weights, self.judged().confidence())
+    }
+
+    /// Another spelling of the entrance, if one is left.
+    pub(super) fn next_entrance(&mut self) -> Option<PageUrl> {
+        match self.visit.fallbacks.is_empty() {
+            true => None,
+            false => Some(self.visit.fallbacks.remove(0)),
+        }
     }
 
     /// Counts a response.
@@ -132,19 +149,27 @@ impl SiteSample {
                 (silence, PageConfidence::NEUTRAL, TellingWords::default())
             }
         };
-        let transversal = parsed.transversal_links.len();
-        self.link_weights += link_weight(confidence, transversal, self.settings.link_constant);
-        let step = self.steps.len();
-        let found = parsed.transversal_links.iter().cloned();
-        self.links
-            .extend(found.map(|link| FoundLink { link, step }));
-        self.add_step(page, outcome, confidence, telling_words, transversal);
+        self.was_read = true;
+        let mut recommended = 0;
+        if is_page {
+            self.fingerprints.extend(parsed.fingerprint);
+            // A link that its author does not vouch for is worth nothing to a crawl.
+            let links = parsed.transversal_links.iter();
+            recommended = links.filter(|link| !link.nofollow).count();
+            self.link_weights += link_weight(confidence, recommended, self.settings.link_constant);
+            let step = self.steps.len();
+            let found = parsed.transversal_links.iter().cloned();
+            let found = found.map(|link| FoundLink { link, step });
+            let room = MAX_FOUND_LINKS.saturating_sub(self.links.len());
+            self.links.extend(found.take(room));
+        }
+        self.add_step(page, outcome, confidence, telling_words, recommended);
         confidence
     }
 
     /// The entrance leads to another site.
-    pub(super) fn become_alias(&mut self, site: SiteId) -> StopReason {
-        self.alias_of = Some(site);
+    pub(super) fn become_alias(&mut self, page: PageUrl) -> StopReason {
+        self.alias_of = Some(page);
         StopReason::Alias
     }
 
@@ -155,7 +180,17 @@ impl SiteSample {
             StopReason::Unreachable => Verdict::Undecided(UndecidedReason::Unreachable),
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
-            _ if judged.speaking_pages() == 0 => Verdict::Undecided(UndecidedReason::NothingSpoke),
+            StopReason::Disallowed if self.is_silent() => {
+                Verdict::Undecided(UndecidedReason::Disallowed)
+            }
+            StopReason::Deferred { not_before } if self.frozen.is_none() => {
+                Verdict::Undecided(UndecidedReason::Deferred { not_before })
+            }
+            StopReason::Interrupted if self.frozen.is_none() => {
+                Verdict::Undecided(UndecidedReason::Interrupted)
+            }
+            _ if self.is_silent() && !self.was_read => Verdict::Undecided(UndecidedReason::Failing),
+            _ if self.is_silent() => Verdict::Undecided(UndecidedReason::NothingSpoke),
             _ if judged.is_for_target() => Verdict::Relevant,
             _ => Verdict::Irrelevant,
         };
@@ -197,12 +232,12 @@ impl SiteSample {
         p_err: f64,
         fingerprint: Option<Fingerprint>,
     ) -> StepOutcome {
-        let mut known = self.fingerprints.iter();
+        let mut known = self.spoken.iter();
         if fingerprint.is_some_and(|own| known.any(|known| known.is_near(own))) {
             return StepOutcome::NearDuplicate;
         }
         self.evidence.add(confidence, p_err);
-        self.fingerprints.extend(fingerprint);
+        self.spoken.extend(fingerprint);
         StepOutcome::Spoke
     }
 

@@ -8,8 +8,11 @@
 //! | row | model | budget and threshold |
 //! |---|---|---|
 //! | internal | as trained | as set |
-//! | homepage | trained on homepages only | one page |
+//! | homepage | trained on homepages only | until the homepage has spoken |
 //! | all pages | as trained | no limit, no threshold |
+//!
+//! The homepage is what a reader sees first: what it shows in frames or leads to by itself
+//! belongs to it.
 
 use std::sync::Arc;
 
@@ -24,10 +27,7 @@ use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
 use crate::training::{Corpus, Measures, Outcome, fit_model, folds};
-use crate::web::{SiteId, SiteVisit};
-
-/// No site is ever as sure as this.
-const NEVER: f64 = 1.0 - f64::EPSILON;
+use crate::web::{PageKind, SiteId, SiteVisit};
 
 /// What is evaluated, on what.
 pub struct Experiment<'a> {
@@ -173,23 +173,41 @@ impl Experiment<'_> {
             seed,
             ..self.settings.training
         };
-        let train = |training: &TrainingSettings| {
-            let (model, _) = fit_model(topic, &self.corpus.lexicon, &learned, training);
-            match self.p_threshold {
-                None => model,
-                Some(p_threshold) => with_threshold(model, p_threshold),
-            }
+        let train = |sites: &[ExampleSite<'_>]| {
+            let (model, _) = fit_model(topic, &self.corpus.lexicon, sites, &training);
+            let thresholds = Thresholds {
+                p_threshold: self.p_threshold.unwrap_or(model.thresholds().p_threshold),
+                ..*model.thresholds()
+            };
+            model.with_thresholds(thresholds)
         };
-        let model = train(&training);
-        let homepage_model = train(&TrainingSettings {
-            pages_per_site: 1,
-            ..training
-        });
+        let model = train(&learned);
+        let homepages: Vec<ExampleSite<'_>> = learned.iter().map(homepage_of).collect();
+        let homepage_model = train(&homepages);
         let (p_err, p_threshold) = (model.calibration().p_err(), model.thresholds().p_threshold);
-        let crawlers = [
-            self.crawler(model.clone(), self.settings.internal),
-            self.crawler(homepage_model, self.with_budget(1)),
-            self.crawler(with_threshold(model, NEVER), self.with_budget(usize::MAX)),
+        let one_page = Thresholds {
+            p_threshold: 0.5,
+            ..*model.thresholds()
+        };
+        let every_page = Thresholds {
+            min_speaking_pages: usize::MAX,
+            ..*model.thresholds()
+        };
+        let no_budget = InternalSettings {
+            page_budget: usize::MAX,
+            ..self.settings.internal
+        };
+        let internal = self.settings.internal;
+        let rows = [
+            (self.crawler(model.clone(), internal), PageKind::Deep),
+            (
+                self.crawler(homepage_model.with_thresholds(one_page), internal),
+                PageKind::Homepage,
+            ),
+            (
+                self.crawler(model.with_thresholds(every_page), no_budget),
+                PageKind::Deep,
+            ),
         ];
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -197,8 +215,12 @@ impl Experiment<'_> {
         let test = |at: &usize| {
             let site = &self.corpus.sites[*at].site;
             let is_target = examples[*at].is_target();
-            let outcomes = crawlers.each_ref().map(|crawler| {
-                let report = runtime.block_on(crawler.sample(SiteVisit::new(site.clone())));
+            let outcomes = rows.each_ref().map(|(crawler, reach)| {
+                let visit = SiteVisit {
+                    reach: *reach,
+                    ..SiteVisit::new(site.clone())
+                };
+                let report = runtime.block_on(crawler.sample(visit));
                 Outcome {
                     is_relevant: report.verdict.is_relevant(),
                     confidence: report.confidence,
@@ -243,21 +265,18 @@ impl Experiment<'_> {
             self.limits,
         )
     }
-
-    fn with_budget(&self, page_budget: usize) -> InternalSettings {
-        InternalSettings {
-            page_budget,
-            ..self.settings.internal
-        }
-    }
 }
 
-fn with_threshold(model: SiteModel, p_threshold: f64) -> SiteModel {
-    let thresholds = Thresholds {
-        p_threshold,
-        ..*model.thresholds()
-    };
-    model.with_thresholds(thresholds)
+/// The site with the pages that make up its homepage only.
+fn homepage_of<'a>(site: &ExampleSite<'a>) -> ExampleSite<'a> {
+    let pages = site.pages.iter();
+    let homepage = pages
+        .take_while(|page| page.kind == PageKind::Homepage)
+        .count();
+    ExampleSite {
+        pages: &site.pages[..homepage],
+        ..*site
+    }
 }
 
 // === impl TopicResult ===

@@ -55,7 +55,15 @@ impl Card<'_> {
         )?;
         let p_threshold = self.model.thresholds().p_threshold;
         writeln!(card, "| proposed `p_threshold` | {p_threshold} |")?;
-        writeln!(card, "| seed | {} |", self.settings.seed)?;
+        let settings = self.settings;
+        writeln!(
+            card,
+            "| pages per site, at most | {} |",
+            settings.pages_per_site
+        )?;
+        writeln!(card, "| terms, at most | {} |", settings.vocabulary)?;
+        writeln!(card, "| folds, at most | {} |", settings.folds)?;
+        writeln!(card, "| seed | {} |", settings.seed)?;
         writeln!(card, "| made by | `{}` |\n", self.command)?;
         self.write_data(card)?;
         self.write_reliability(card)?;
@@ -87,9 +95,8 @@ impl Card<'_> {
         }
         writeln!(
             card,
-            "\nAt most {} pages of each site, breadth first from the homepage. Left out: {} sites \
-             without an answer, {} without words.\n",
-            self.settings.pages_per_site,
+            "\nPages are taken breadth first from the homepage. Left out: {} sites without an \
+             answer, {} without words.\n",
             self.corpus.unreachable.len(),
             self.corpus.empty.len()
         )
@@ -107,8 +114,11 @@ impl Card<'_> {
         let measures = &self.validation.measures;
         writeln!(
             card,
-            "Training sites judged by models that had not seen them: cross-validation by site \
-             in {folds} folds, groups kept together, pages in breadth-first order.\n"
+            "Training sites judged by page classifiers that had not seen them: \
+             cross-validation by site in {folds} folds, groups kept together, pages in \
+             breadth-first order. Calibration and threshold were fitted to these very scores, \
+             so expect a little less of other sites; `sitescout evaluate classifier` holds out \
+             everything.\n"
         )?;
         writeln!(
             card,

@@ -18,7 +18,7 @@ use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
 use crate::fetch::{FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    Fingerprint, IntrinsicLink, LinkKind, PageKind, PageTerms, PageUrl, ParsedPage, Scheme, SiteId,
+    Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage, Scheme, SiteId,
 };
 
 use super::labels::Label;
@@ -173,18 +173,8 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Optio
         };
         answered = true;
         let Some(parsed) = parsed else { continue };
-        // Parts of the page come before what it links to, as the internal crawler has it.
-        let is_part =
-            |link: &&IntrinsicLink| matches!(link.kind, LinkKind::Frame | LinkKind::Refresh);
-        let mut is_new = |link: &&IntrinsicLink| known.insert(link.page.document_key());
-        let links = &parsed.intrinsic_links;
-        let parts: Vec<_> = links.iter().filter(is_part).filter(&mut is_new).collect();
-        for part in parts.into_iter().rev() {
-            queue.push_front((part.page.clone(), kind));
-        }
-        let others = links.iter().filter(|link| !is_part(link) && !link.nofollow);
-        for link in others.filter(is_new) {
-            queue.push_back((link.page.clone(), kind.next()));
+        if !parsed.robots.nofollow {
+            queue_links(&mut queue, &mut known, &parsed.intrinsic_links, kind);
         }
         if parsed.is_authored() && !repeats(&pages, parsed.fingerprint) {
             pages.push(WalkedPage {
@@ -195,6 +185,33 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Optio
         }
     }
     answered.then_some(pages)
+}
+
+/// Parts of the page come before what it links to, as the internal crawler has it.
+fn queue_links(
+    queue: &mut VecDeque<(PageUrl, PageKind)>,
+    known: &mut FxHashSet<PageKey>,
+    links: &[IntrinsicLink],
+    kind: PageKind,
+) {
+    let parts = links.iter().filter(|link| link.kind.is_part());
+    // By their own address: a homepage may well send its readers to `/index.php`.
+    let mut is_new = |part: &&IntrinsicLink| {
+        let document = known.insert(part.page.document_key());
+        known.insert(part.page.key()) || document
+    };
+    let parts: Vec<&IntrinsicLink> = parts.filter(&mut is_new).collect();
+    for part in parts.into_iter().rev() {
+        queue.push_front((part.page.clone(), kind));
+    }
+    let roads = links
+        .iter()
+        .filter(|link| !link.kind.is_part() && !link.nofollow);
+    for road in roads {
+        if known.insert(road.page.document_key()) {
+            queue.push_back((road.page.clone(), kind.next()));
+        }
+    }
 }
 
 /// Asks for a page and what it redirects to within the site; none if that is no page.

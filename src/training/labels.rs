@@ -65,6 +65,11 @@ impl Labels {
         if !is_topic_name(&topic.name) || topic.name == OTHER {
             collected.mistakes.push(not_a_topic_name(&topic.name));
         }
+        for host in &topic.start_sites {
+            if let Err(error) = host.parse::<SiteId>() {
+                collected.mistakes.push(format!("start_sites: {error}"));
+            }
+        }
         let classes = [
             ("target_sites", &*topic.name, &topic.target_sites),
             ("other_sites", OTHER, &topic.other_sites),
@@ -94,30 +99,46 @@ pub const OTHER: &str = "other";
 /// Labels as they come in, and what is wrong with them.
 #[derive(Default)]
 struct Collected {
-    /// Each with the place it was found at.
-    sites: BTreeMap<SiteId, (Label, String)>,
+    sites: BTreeMap<SiteId, Found>,
     remarks: Vec<String>,
     mistakes: Vec<String>,
+    /// Groups that share a site, and so are one: the second name stands for both.
+    joined: Vec<(String, String)>,
+}
+
+/// A label and where it was found.
+struct Found {
+    topic: String,
+    group: Option<String>,
+    place: String,
 }
 
 impl Collected {
     fn add(&mut self, place: &str, site: SiteId, topic: &str, group: Option<&str>) {
-        match self.sites.get(&site) {
-            None => {
-                let label = Label {
-                    group: group.map_or_else(|| site.to_string(), str::to_owned),
-                    site: site.clone(),
-                    topic: topic.to_owned(),
-                };
-                self.sites.insert(site, (label, place.to_owned()));
-            }
-            Some((first, at)) if first.topic == topic => self.remarks.push(format!(
-                "{place}: {site} is labelled in {at} already; both are one site"
-            )),
-            Some((first, at)) => self.mistakes.push(format!(
+        let found = Found {
+            topic: topic.to_owned(),
+            group: group.map(str::to_owned),
+            place: place.to_owned(),
+        };
+        let Some(first) = self.sites.get_mut(&site) else {
+            self.sites.insert(site, found);
+            return;
+        };
+        let at = &first.place;
+        if first.topic != topic {
+            self.mistakes.push(format!(
                 "{place}: {site} is `{topic}` here and `{}` in {at}; keep one of them",
                 first.topic
-            )),
+            ));
+            return;
+        }
+        self.remarks.push(format!(
+            "{place}: {site} is labelled in {at} already; both are one site"
+        ));
+        match (&first.group, found.group) {
+            (Some(one), Some(other)) => self.joined.push((other, one.clone())),
+            (None, group) => first.group = group,
+            (Some(_), None) => {}
         }
     }
 
@@ -131,12 +152,27 @@ impl Collected {
         }
     }
 
-    fn finish(self) -> Result<Labels, LabelsError> {
+    fn finish(mut self) -> Result<Labels, LabelsError> {
+        for at in 0..self.joined.len() {
+            let (name, stands_for) = self.joined[at].clone();
+            let groups = self.sites.values_mut().map(|found| &mut found.group);
+            for group in groups.filter(|group| group.as_deref() == Some(&*name)) {
+                *group = Some(stands_for.clone());
+            }
+            for (_, other) in self.joined.iter_mut().filter(|(_, other)| *other == name) {
+                other.clone_from(&stands_for);
+            }
+        }
         if !self.mistakes.is_empty() {
             return Err(LabelsError(self.mistakes));
         }
+        let label = |(site, found): (SiteId, Found)| Label {
+            group: found.group.unwrap_or_else(|| site.to_string()),
+            site,
+            topic: found.topic,
+        };
         Ok(Labels {
-            labels: self.sites.into_values().map(|(label, _)| label).collect(),
+            labels: self.sites.into_iter().map(label).collect(),
             remarks: self.remarks,
         })
     }
@@ -164,14 +200,23 @@ fn parse_line(content: &str) -> Result<(SiteId, &str, Option<&str>), String> {
 
 fn not_a_topic_name(name: &str) -> String {
     let name = name.escape_debug();
-    format!("`{name}` cannot be the name of a topic: letters, digits, `_`, `-` and `.` can")
+    format!(
+        "`{name}` cannot be the name of a topic: letters, digits, `_`, `-` and `.` can, but not \
+         `all`, `mean` or what begins with a dot"
+    )
 }
 
 /// Whether a text can name a topic, and with it a directory.
 #[must_use]
 pub fn is_topic_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(is_allowed)
+    // Commands and tables use these words for what is no topic.
+    let is_taken = matches!(name, "all" | "mean");
+    !is_taken
+        && !name.is_empty()
+        && name.len() <= 64
+        && !name.starts_with('.')
+        && name.chars().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -215,10 +260,11 @@ mod tests {
         let labels = Labels::of_topic(&topic).unwrap().labels;
         let groups: Vec<&str> = labels.iter().map(|label| &*label.group).collect();
         assert_eq!(groups, ["a.example", "a.example", "c.example", "d.example"]);
+        topic.start_sites = list(&["..", "a.example"]);
         topic.other_sites.push(list(&["b.example", ".."]));
         topic.name = OTHER.to_owned();
         let LabelsError(mistakes) = Labels::of_topic(&topic).unwrap_err();
-        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
     }
 
     #[test]
@@ -229,6 +275,17 @@ mod tests {
             labels.remarks,
             ["line 2: a.example is labelled in line 1 already; both are one site"]
         );
+    }
+
+    #[test]
+    fn a_merged_site_keeps_its_group() {
+        let labels = Labels::parse("a.example\tx\nwww.a.example\tx\tclubs\n").unwrap();
+        assert_eq!(labels.labels[0].group, "clubs");
+        // Two groups that share a site are one.
+        let text = "a.example\tx\tone\nwww.a.example\tx\ttwo\nb.example\ty\ttwo\nc.example\ty\n";
+        let labels = Labels::parse(text).unwrap().labels;
+        let groups: Vec<&str> = labels.iter().map(|label| &*label.group).collect();
+        assert_eq!(groups, ["one", "one", "c.example"]);
     }
 
     #[test]

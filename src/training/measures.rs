@@ -140,8 +140,9 @@ fn ratio(part: f64, whole: f64, of_nothing: f64) -> f64 {
     }
 }
 
+/// A number of sites or pages, for arithmetic.
 #[allow(clippy::cast_precision_loss, reason = "no corpus has 2^53 pages")]
-fn count(number: usize) -> f64 {
+pub(super) fn count(number: usize) -> f64 {
     number as f64
 }
 

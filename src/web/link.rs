@@ -50,6 +50,12 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// Whether what it leads to is shown as part of the page, or in its place.
+    #[must_use]
+    pub fn is_part(self) -> bool {
+        matches!(self, Self::Frame | Self::Refresh)
+    }
+
     /// A short name for lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

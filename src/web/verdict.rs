@@ -21,6 +21,8 @@ pub enum Verdict {
 pub enum UndecidedReason {
     /// Nobody answered.
     Unreachable,
+    /// The server answers, but with nothing but errors.
+    Failing,
     /// Pages were read, but none had enough known words to say anything.
     NothingSpoke,
     /// The site only leads to another one, which stands in the report.
@@ -71,6 +73,7 @@ impl UndecidedReason {
     pub fn name(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
+            Self::Failing => "failing",
             Self::NothingSpoke => "nothing-spoke",
             Self::Alias => "alias",
             Self::Parked => "parked",

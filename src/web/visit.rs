@@ -6,13 +6,13 @@
 //! judged. Nothing else leaves an internal crawler.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 
 use super::{
     Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId,
-    TransversalLink, Verdict,
+    TransversalLink, UndecidedReason, Verdict,
 };
 
 /// An order: judge this site.
@@ -22,10 +22,15 @@ pub struct SiteVisit {
     pub site: SiteId,
     /// Where to enter it: the homepage in the spelling that was found.
     pub entry: PageUrl,
+    /// Other spellings of the entrance (`www.` or not, another scheme), tried in this order
+    /// while nobody answers.
+    pub fallbacks: Vec<PageUrl>,
     /// π, the probability that it is relevant before anything is read.
     pub prior: SiteConfidence,
     /// What the visit is for.
     pub purpose: Purpose,
+    /// How far into the site it may go.
+    pub reach: PageKind,
 }
 
 /// What a visit is for.
@@ -54,8 +59,8 @@ pub struct SiteReport {
     pub steps: Vec<PageStep>,
     /// Links to other sites, one for each target page and page that holds it.
     pub transversal_links: Vec<FoundLink>,
-    /// The site this one only leads to, if so.
-    pub alias_of: Option<SiteId>,
+    /// The page of another site that this one only leads to, if so.
+    pub alias_of: Option<PageUrl>,
     /// The address that answered, if there is one.
     pub address: Option<IpAddr>,
     /// Mirrors have near fingerprints; none if no page had words.
@@ -83,8 +88,13 @@ pub enum StopReason {
     Alias,
     /// The homepage is a placeholder.
     Parked,
-    /// The site asked to be left alone.
-    Deferred,
+    /// Robots are asked to stay away.
+    Disallowed,
+    /// The site asked to be left alone until then.
+    Deferred {
+        /// Before this time it must not be visited.
+        not_before: SystemTime,
+    },
     /// The visit was broken off from outside.
     Interrupted,
 }
@@ -104,7 +114,7 @@ pub struct PageStep {
     pub site_confidence: SiteConfidence,
     /// The words that decided this page.
     pub telling_words: TellingWords,
-    /// How many transversal links the page holds.
+    /// How many transversal links the page holds that its author vouches for.
     pub transversal_links: usize,
 }
 
@@ -134,6 +144,8 @@ pub enum StepOutcome {
     NoPage,
     /// It leads elsewhere.
     Redirect(PageUrl),
+    /// Robots are asked not to read it, so it was not asked for.
+    Disallowed,
     /// The server answered with an error.
     Failed(StatusCode),
     /// There was no answer.
@@ -173,6 +185,8 @@ pub struct VisitCost {
     /// Requests for pages that got a response: errors and redirect hops included,
     /// robots.txt not.
     pub pages: usize,
+    /// Requests for robots.txt that got a response.
+    pub robots_requests: usize,
     /// Requests that nobody answered.
     pub unanswered: usize,
     /// Bytes of bodies, decoded.
@@ -190,8 +204,10 @@ impl SiteVisit {
         Self {
             entry: PageUrl::homepage(&site, Scheme::Http),
             site,
+            fallbacks: Vec::new(),
             prior: SiteConfidence::NEUTRAL,
             purpose: Purpose::Verdict,
+            reach: PageKind::Deep,
         }
     }
 }
@@ -199,6 +215,26 @@ impl SiteVisit {
 // === impl SiteReport ===
 
 impl SiteReport {
+    /// The report of a visit that was broken off before it could make one: nothing is known,
+    /// and the site is to be visited anew.
+    #[must_use]
+    pub fn interrupted(visit: SiteVisit, model: ModelFingerprint) -> Self {
+        Self {
+            site: visit.site,
+            verdict: Verdict::Undecided(UndecidedReason::Interrupted),
+            confidence: visit.prior,
+            stop_reason: StopReason::Interrupted,
+            frozen_after: None,
+            steps: Vec::new(),
+            transversal_links: Vec::new(),
+            alias_of: None,
+            address: None,
+            fingerprint: None,
+            cost: VisitCost::default(),
+            model,
+        }
+    }
+
     /// How many pages spoke.
     #[must_use]
     pub fn speaking_pages(&self) -> usize {
@@ -261,7 +297,8 @@ impl StopReason {
             Self::Unreachable => "unreachable",
             Self::Alias => "alias",
             Self::Parked => "parked",
-            Self::Deferred => "deferred",
+            Self::Disallowed => "disallowed",
+            Self::Deferred { .. } => "deferred",
             Self::Interrupted => "interrupted",
         }
     }
@@ -279,6 +316,7 @@ impl StepOutcome {
             Self::NearDuplicate => "near-duplicate",
             Self::NoPage => "no-page",
             Self::Redirect(_) => "redirect",
+            Self::Disallowed => "disallowed",
             Self::Failed(_) => "failed",
             Self::Unanswered => "unanswered",
         }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sitescout::config::InternalSettings;
+use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::{
     PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
 };
@@ -179,10 +180,8 @@ fn a_site_that_leads_to_another_is_an_alias_of_it() {
         assert_eq!(asked, ["/"], "the other site is not this visit's business");
         let reason = UndecidedReason::Alias;
         assert_eq!(report.verdict, Verdict::Undecided(reason));
-        assert_eq!(
-            report.alias_of.map(|site| site.to_string()).as_deref(),
-            Some("new.example")
-        );
+        let target = report.alias_of.expect("where it leads");
+        assert_eq!(target.site().as_str(), "new.example");
         assert_eq!(report.cost.pages, 1);
     }
 }
@@ -202,6 +201,86 @@ fn redirects_inside_the_site_are_followed_and_count_as_pages() {
     assert_eq!(report.steps[2].kind, PageKind::Homepage);
     let target = StepOutcome::Redirect(at("/de/").parse().expect("an address"));
     assert_eq!(report.steps[0].outcome, target);
+}
+
+#[test]
+fn redirects_in_circles_end_at_once() {
+    let web = ScriptedWeb::default()
+        .answer(SITE, 302, &[("location", "/index.html")])
+        .answer(&at("/index.html"), 302, &[("location", "/")]);
+    let (report, asked) = judge(web);
+    assert_eq!(asked, ["/", "/index.html"]);
+    let reason = UndecidedReason::Failing;
+    assert_eq!(report.verdict, Verdict::Undecided(reason));
+    let (_, asked) = judge(ScriptedWeb::default().answer(SITE, 302, &[("location", "/")]));
+    assert_eq!(asked, ["/"]);
+}
+
+#[test]
+fn a_target_that_is_too_many_redirects_away_may_still_be_read() {
+    let web = ScriptedWeb::default()
+        .page(SITE, &sailing(0, &["/a", "/b"]))
+        .answer(&at("/a"), 302, &[("location", "/b")])
+        .page(&at("/b"), &sailing(3, &[]));
+    let web = Arc::new(web);
+    let settings = InternalSettings {
+        max_redirects: 0,
+        ..InternalSettings::default()
+    };
+    visit(&web, order(Purpose::Verdict), settings);
+    assert_eq!(web.asked(), ["/", "/a", "/b"]);
+}
+
+#[test]
+fn frames_do_not_stand_for_the_whole_site() {
+    let frames = "<frameset><frame src=/counter><frame src=/sale><frame src=/real></frameset>";
+    let sale = "<title>x</title><h1>This domain is for sale</h1><p>Buy this domain.";
+    let web = ScriptedWeb::default()
+        .page(SITE, frames)
+        .answer(
+            &at("/counter"),
+            302,
+            &[("location", "http://counter.example/")],
+        )
+        .page(&at("/sale"), sale)
+        .page(&at("/real"), &sailing(0, &["/a"]))
+        .page(&at("/a"), &sailing(3, &[]));
+    let (report, _) = judge(web);
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert_eq!(report.alias_of, None);
+}
+
+#[test]
+fn other_spellings_of_the_entrance_are_tried_while_nobody_answers() {
+    let web = Arc::new(ScriptedWeb::default().page("http://else.example/", "x"));
+    let fallback = |text: &str| text.parse().expect("an address");
+    let order = SiteVisit {
+        fallbacks: vec![
+            fallback("https://site.example/"),
+            fallback("http://www.site.example/"),
+        ],
+        ..order(Purpose::Verdict)
+    };
+    let report = visit(&web, order, InternalSettings::default());
+    assert_eq!(web.asked().len(), 3);
+    assert_eq!(report.cost.unanswered, 3);
+    assert_eq!(report.stop_reason, StopReason::Unreachable);
+}
+
+#[test]
+fn a_visit_goes_no_further_than_its_reach() {
+    let web = ScriptedWeb::default()
+        .page(SITE, "<meta http-equiv=refresh content='0; url=/start'>")
+        .page(&at("/start"), &sailing(0, &["/a"]))
+        .page(&at("/a"), &sailing(3, &[]));
+    let web = Arc::new(web);
+    let order = SiteVisit {
+        reach: PageKind::Homepage,
+        ..order(Purpose::Verdict)
+    };
+    let report = visit(&web, order, InternalSettings::default());
+    assert_eq!(web.asked(), ["/", "/start"]);
+    assert_eq!(report.verdict, Verdict::Relevant);
 }
 
 #[test]
@@ -238,6 +317,14 @@ fn parked_domains_and_soft_errors_are_no_evidence() {
     let reason = UndecidedReason::Parked;
     assert_eq!(report.verdict, Verdict::Undecided(reason));
     assert_eq!(outcomes(&report), ["no-page"]);
+
+    let soft = "<title>404 Not Found</title><h1>Not Found</h1>\
+        <p>The requested page sail boat regatta crew wind keel was not found.";
+    let web = ScriptedWeb::default()
+        .page(SITE, &sailing(0, &["/soft"]))
+        .page(&at("/soft"), soft);
+    let (report, _) = judge(web);
+    assert_eq!(outcomes(&report), ["spoke", "no-page"]);
 }
 
 #[test]
@@ -316,4 +403,44 @@ fn an_irrelevant_site_is_not_read_on_for_links() {
     assert_eq!(web.asked(), ["/", "/a"]);
     assert_eq!(report.verdict, Verdict::Irrelevant);
     assert_eq!(report.stop_reason, StopReason::LinksFound);
+}
+
+/// Training walks a site breadth first, parts of a page before its links, as the internal
+/// crawler would see it.
+#[test]
+fn training_reads_the_first_pages_breadth_first() {
+    let web = ScriptedWeb::default()
+        .page(
+            SITE,
+            "<a href=/a>a</a> <a href=/b>b</a><iframe src=/frame></iframe> start here",
+        )
+        .page(&at("/frame"), &sailing(0, &["/c"]))
+        .page(&at("/a"), &sailing(1, &["/d", "/missing"]))
+        .page(&at("/b"), &sailing(2, &[]))
+        .page(&at("/c"), &sailing(2, &[]))
+        .page(&at("/d"), &sailing(4, &[]));
+    let web = Arc::new(web);
+    let labels = Labels::parse("site.example\tsailing\n").expect("labels");
+    let read = |pages_per_site| {
+        let limits = WalkLimits {
+            pages_per_site,
+            parse: crate::LIMITS,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let reading = Corpus::read(web.clone(), &labels.labels, limits, |_| {});
+        runtime.expect("a runtime").block_on(reading)
+    };
+    let corpus = read(25);
+    assert_eq!(
+        web.asked(),
+        ["/", "/frame", "/a", "/b", "/c", "/d", "/missing"]
+    );
+    let kinds: Vec<&str> = corpus.sites[0]
+        .pages
+        .iter()
+        .map(|page| page.kind.name())
+        .collect();
+    // /c says what /b said, and is left out.
+    assert_eq!(kinds, ["homepage", "homepage", "inner", "inner", "deep"]);
+    assert_eq!(read(2).sites[0].pages.len(), 2);
 }

@@ -248,6 +248,43 @@ fn hosts_come_from_standard_input_and_bad_ones_are_told() {
     assert!(stderr(&judged).contains("host 5: "), "{}", stderr(&judged));
     let none = coast.run_with(&command, "").success();
     assert_eq!(stdout(&none), "");
+    coast.write(
+        "hosts.txt",
+        b"chess-knights.example\n\xff\xfe.example\nkeelboat-crew.example",
+    );
+    let judged = coast.run(&format!("{command} --hosts hosts.txt")).code(65);
+    assert_eq!(json_lines(&judged).len(), 2);
+    assert!(stderr(&judged).contains("host 2: "), "{}", stderr(&judged));
+}
+
+/// A program that sends a host and waits for its verdict before it sends the next.
+#[test]
+fn each_verdict_comes_before_the_next_host_is_asked_for() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+    let coast = Coast::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+        .current_dir(coast.directory.path())
+        .args([
+            "classify",
+            "--model",
+            &kept_model(),
+            "--warc",
+            "coast.warc.gz",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary");
+    let mut hosts = child.stdin.take().expect("a pipe");
+    let mut verdicts = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    for host in ["chess-knights.example", "keelboat-crew.example"] {
+        writeln!(hosts, "{host}").expect("an open pipe");
+        let verdict = verdicts.next().expect("a verdict").expect("text");
+        assert!(verdict.contains(host), "{verdict}");
+    }
+    drop(hosts);
+    assert!(child.wait().expect("an end").success());
 }
 
 #[test]
@@ -325,7 +362,9 @@ fn labels_without_sites_are_left_out_and_told() {
     let trained = coast.train("").success();
     let message = stderr(&trained);
     assert!(
-        message.contains("left out, because there is no such host: neither.example and 1 more"),
+        message.contains(
+            "2 left out, because there is no such host: neither.example, no-such.example"
+        ),
         "{message}"
     );
     assert!(
@@ -435,8 +474,9 @@ fn empty_sites_and_sites_of_one_page() {
         .run("train fishing --warc small.warc --labels small.tsv")
         .success();
     assert!(
-        stderr(&trained)
-            .contains("left out, because there is no page with words: empty.example and 1 more"),
+        stderr(&trained).contains(
+            "2 left out, because there is no page with words: empty.example, pictures.example"
+        ),
         "{}",
         stderr(&trained)
     );
