@@ -122,10 +122,10 @@ impl InternalCrawler {
                 Err(error) => {
                     tracing::debug!(page = %page.url, %error, "no answer");
                     sample.add_failure(page.clone(), StepOutcome::Unanswered);
-                    match sample.next_entrance() {
-                        Some(entrance) if sample.is_unreachable() => page.url = entrance,
-                        _ => return sample.is_unreachable().then_some(StopReason::Unreachable),
-                    }
+                    let Some(entrance) = sample.next_entrance() else {
+                        return sample.is_unreachable().then_some(StopReason::Unreachable);
+                    };
+                    page.url = entrance;
                     continue;
                 }
             };

@@ -95,11 +95,11 @@ impl SiteSample {
         link_rank(self.link_weights, self.judged().confidence())
     }
 
-    /// Another spelling of the entrance, if one is left.
+    /// Another spelling of the entrance, if one is left and nobody has answered yet.
     pub(super) fn next_entrance(&mut self) -> Option<PageUrl> {
-        match self.visit.fallbacks.is_empty() {
-            true => None,
-            false => Some(self.visit.fallbacks.remove(0)),
+        match self.is_unreachable() && !self.visit.fallbacks.is_empty() {
+            true => Some(self.visit.fallbacks.remove(0)),
+            false => None,
         }
     }
 
