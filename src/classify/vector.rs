@@ -70,20 +70,6 @@ impl PageVector {
             .map(|(feature, weight)| f64::from(*weight) * f64::from(weights[*feature as usize]));
         products.sum()
     }
-
-    /// The scalar product with another page.
-    #[must_use]
-    pub fn dot_page(&self, other: &Self) -> f64 {
-        let mut sum = 0.0;
-        let mut theirs = other.entries.iter().peekable();
-        for (feature, weight) in &self.entries {
-            while theirs.next_if(|(other, _)| other < feature).is_some() {}
-            if let Some((_, other)) = theirs.next_if(|(other, _)| other == feature) {
-                sum += f64::from(*weight) * f64::from(*other);
-            }
-        }
-        sum
-    }
 }
 
 /// Model files hold single precision: twice the numbers would not judge better.
@@ -103,9 +89,6 @@ mod tests {
     fn vectors_have_length_one() {
         let vector = PageVector::normalised(vec![(1, 3.0), (4, 4.0)]);
         assert_eq!(vector.entries(), [(1, 0.6), (4, 0.8)]);
-        assert!((vector.dot_page(&vector) - 1.0).abs() < 1e-6);
-        let other = PageVector::normalised(vec![(0, 1.0), (4, 1.0), (5, 1.0)]);
-        assert!((vector.dot_page(&other) - 0.8 / 3_f64.sqrt()).abs() < 1e-6);
         assert!((vector.dot(&[9.0, 1.0, 9.0, 9.0, 0.5]) - 1.0).abs() < 1e-6);
         assert_eq!(PageVector::normalised(Vec::new()).known_terms(), 0);
         let apart = [vec![(0, 1.0)], vec![(1, 1.0)], vec![(1, 1.0)]].map(PageVector::normalised);

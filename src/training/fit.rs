@@ -45,8 +45,7 @@ const P_THRESHOLDS: [f64; 4] = [0.9, 0.95, 0.975, 0.99];
 const GAIN_PER_PAGE: f64 = 0.004;
 
 /// A page classifier with the vocabulary it was fitted on.
-#[derive(Debug)]
-pub struct FittedPages {
+struct FittedPages {
     selection: Selection,
     pages: PageModel,
 }
@@ -68,8 +67,7 @@ pub struct Validation {
 
 impl FittedPages {
     /// Fits a page classifier to the first pages of some sites.
-    #[must_use]
-    pub fn fit(lexicon: &Lexicon, sites: &[ExampleSite<'_>], settings: &TrainingSettings) -> Self {
+    fn fit(lexicon: &Lexicon, sites: &[ExampleSite<'_>], settings: &TrainingSettings) -> Self {
         let sites = first_pages(sites, settings.pages_per_site);
         let targets = sites.iter().filter(|site| site.is_target()).count();
         let share = |site: &ExampleSite<'_>| {
@@ -93,15 +91,13 @@ impl FittedPages {
     }
 
     /// The score of a page; none if it is mute.
-    #[must_use]
-    pub fn score(&self, page: &CountedPage) -> Option<f64> {
+    fn score(&self, page: &CountedPage) -> Option<f64> {
         let vector = self.selection.vector(page);
         (vector.known_terms() >= MIN_KNOWN_TERMS).then(|| self.pages.score(&vector))
     }
 
     /// A whole model of what was fitted here.
-    #[must_use]
-    pub fn into_model(
+    fn into_model(
         self,
         topic: &str,
         lexicon: &Lexicon,

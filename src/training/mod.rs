@@ -15,7 +15,7 @@ mod measures;
 
 pub use card::Card;
 pub use corpus::{Corpus, CorpusSite, WalkLimits};
-pub use fit::{FittedPages, Validation, fit_model};
+pub use fit::{Validation, fit_model};
 pub use folds::folds;
 pub use labels::{Label, Labels, LabelsError, OTHER, is_topic_name};
 pub use measures::{Bin, Measures, Outcome};
