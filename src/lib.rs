@@ -14,8 +14,8 @@
 //! |---|---|---|
 //! | [`web`] | the nouns: sites, pages, links, confidences; no input, no output | - |
 //! | [`config`] | text to checked settings, all problems told at once | - |
-//! | [`telemetry`] | the log | config |
-//! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives | web config telemetry |
+//! | [`telemetry`] | the log, the figures for Prometheus | config |
+//! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives, the live web; the only room on the network | web config telemetry |
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
 //! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
 //! | [`internal`] | the internal crawler: samples one site until its class is sure | web config telemetry fetch parse classify |

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use libfuzzer_sys::fuzz_target;
 use sitescout::parse::{self, ParseLimits};
-use sitescout::web::FetchedPage;
+use sitescout::web::{FetchedPage, Transfer};
 
 const CONTENT_TYPES: [&str; 6] = [
     "text/html",
@@ -29,6 +29,7 @@ fuzz_target!(|data: &[u8]| {
         headers,
         body: Bytes::copy_from_slice(body),
         truncated: false,
+        transfer: Transfer::default(),
     };
     let limits = ParseLimits {
         max_links: 50,

@@ -15,26 +15,30 @@ use tokio::task::JoinHandle;
 use crate::config::Settings;
 use crate::internal::InternalCrawler;
 use crate::web::{
-    PageStep, SiteId, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason, Verdict,
+    PageStep, PageUrl, SiteId, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason,
+    Verdict,
 };
 
 use super::ExitCode;
-use super::sources;
+use super::sources::{self, Web};
 use super::terminal::{Harmless, complain, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:
+  sitescout classify --config live.toml --model site-models/sailing https://harbour.example/
+  sitescout classify --config live.toml --model site-models/sailing --record a.warc.gz harbour.example
   sitescout classify --model site-models/sailing --warc a.warc.gz harbour.example
   sitescout classify --model site-models/sailing --warc a.warc.gz --explain gulls.example
   sitescout classify --model site-models/sailing --warc a.warc.gz --hosts list.txt --json
   zcat hosts.gz | sitescout classify --model site-models/sailing --warc a.warc.gz
 
-Hosts come from the command line, from a file, or from standard input, one a line; what
-follows a tab is ignored, and so are lines that begin with `#`. Verdicts come in the order
+Sites come from the command line, from a file, or from standard input, one a line, as hosts or
+URLs; what follows a tab is ignored, and so are lines that begin with `#`. A bare host is tried
+by https, then by http, then with `www.` or without. Verdicts come in the order
 of the hosts. Lines that are no hosts are told, and the exit code is 65.";
 
-/// So many sites are sampled at once.
-const SITES_AT_ONCE: usize = 16;
+/// So many hosts are read ahead.
+const HOSTS_AHEAD: usize = 16;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,9 +46,13 @@ pub(super) struct Arguments {
     /// The directory of a site model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// A WARC file to read the sites from; may be given several times
-    #[arg(long, value_name = "FILE", required = true)]
+    /// A WARC file to read the sites from; may be given several times. Without any, the live
+    /// web is asked, for which the settings must name a contact
+    #[arg(long, value_name = "FILE")]
     warc: Vec<PathBuf>,
+    /// Keep everything that the live web answers in this WARC file
+    #[arg(long, value_name = "FILE", conflicts_with = "warc")]
+    record: Option<PathBuf>,
     /// Sites to judge
     #[arg(value_name = "HOST", conflicts_with = "hosts")]
     host: Vec<String>,
@@ -61,9 +69,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let model = sources::open_model(&arguments.model)?;
-    let archive = sources::open_archive(&arguments.warc, settings)?;
+    let web = Web::open(&arguments.warc, arguments.record.as_deref(), settings)?;
     let crawler = InternalCrawler::new(
-        Arc::new(archive),
+        Arc::clone(&web.fetcher),
         Arc::new(model),
         settings.internal,
         sources::parse_limits(settings),
@@ -75,7 +83,12 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         explain: arguments.explain,
         tally: Tally::default(),
     };
-    let bad = sources::runtime()?.block_on(judge_all(crawler, hosts, &mut out))?;
+    let bad = sources::runtime()?.block_on(async {
+        let judged = judge_all(crawler, hosts, web.sites_at_once, &mut out).await;
+        // What was recorded is worth keeping, however the rest went.
+        web.finish().await?;
+        judged
+    })?;
     out.out.flush()?;
     if !arguments.json && out.tally.sites > 1 {
         complain(&out.tally.summary());
@@ -92,12 +105,13 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 async fn judge_all<W: Write>(
     crawler: InternalCrawler,
     mut hosts: Hosts,
+    sites_at_once: usize,
     out: &mut Printer<W>,
 ) -> anyhow::Result<usize> {
     let mut visits: VecDeque<JoinHandle<SiteReport>> = VecDeque::new();
     let mut is_over = false;
     loop {
-        let has_seat = !is_over && visits.len() < SITES_AT_ONCE;
+        let has_seat = !is_over && visits.len() < sites_at_once;
         let oldest = async {
             match visits.front_mut() {
                 Some(visit) => visit.await,
@@ -112,9 +126,9 @@ async fn judge_all<W: Write>(
             line = hosts.lines.recv(), if has_seat => match line {
                 None => is_over = true,
                 Some(line) => {
-                    if let Some(site) = hosts.site(&line.context("cannot read the hosts")?) {
+                    if let Some(visit) = hosts.visit(&line.context("cannot read the hosts")?) {
                         let crawler = crawler.clone();
-                        let visit = async move { crawler.sample(SiteVisit::new(site)).await };
+                        let visit = async move { crawler.sample(visit).await };
                         visits.push_back(tokio::spawn(visit));
                     }
                 }
@@ -151,7 +165,7 @@ impl Hosts {
             }
             _ => Box::new(BufReader::new(io::stdin())),
         };
-        let (sender, lines) = mpsc::channel(SITES_AT_ONCE);
+        let (sender, lines) = mpsc::channel(HOSTS_AHEAD);
         std::thread::spawn(move || {
             for line in source.split(b'\n') {
                 // Nobody listens any more: the verdicts have nowhere to go.
@@ -167,16 +181,16 @@ impl Hosts {
         })
     }
 
-    /// The site of a line; one that names none is told and counted.
-    fn site(&mut self, line: &[u8]) -> Option<SiteId> {
+    /// The visit to the site of a line; one that names none is told and counted.
+    fn visit(&mut self, line: &[u8]) -> Option<SiteVisit> {
         self.line += 1;
         let line = String::from_utf8_lossy(line);
         let host = line.split('\t').next().unwrap_or_default().trim();
         if host.is_empty() || host.starts_with('#') {
             return None;
         }
-        match host.parse() {
-            Ok(site) => Some(site),
+        match visit_to(host) {
+            Ok(visit) => Some(visit),
             Err(error) => {
                 let message = format!("sitescout: host {}: {error}", self.line);
                 complain(&Harmless(&message).to_string());
@@ -185,6 +199,18 @@ impl Hosts {
             }
         }
     }
+}
+
+/// A visit to a site that is given as a host or as a URL, in the spelling given.
+fn visit_to(host: &str) -> Result<SiteVisit, String> {
+    if host.contains("://") {
+        let page = host.parse::<PageUrl>();
+        let page = page.map_err(|error| format!("`{host}`: {error}"))?;
+        return Ok(SiteVisit::at(&page));
+    }
+    let site = host.parse::<SiteId>().map_err(|error| error.to_string())?;
+    let spelled = format!("https://{host}/").parse::<PageUrl>();
+    Ok(spelled.map_or_else(|_| SiteVisit::new(&site), |page| SiteVisit::at(&page)))
 }
 
 /// What came out, in sum.

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -12,7 +11,7 @@ use crate::config::Settings;
 use crate::lab::{Experiment, Row, TopicResult, Verdicts};
 
 use super::ExitCode;
-use super::sources::{self, PageClassifierName};
+use super::sources::{self, PageClassifierName, Web};
 use super::terminal::{complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
@@ -83,7 +82,7 @@ fn evaluate_classifier(
     if let Some(name) = arguments.page_classifier {
         settings.training.page_classifier = name.into();
     }
-    let archive = sources::open_archive(&arguments.warc, &settings)?;
+    let web = Web::open(&arguments.warc, None, &settings)?;
     let labels = sources::read_labels(&arguments.labels)?;
     let topics: Vec<&str> = match arguments.topic.as_str() {
         "all" => labels.topics(),
@@ -93,10 +92,9 @@ fn evaluate_classifier(
             labels.topics().join(", ")
         ),
     };
-    let fetcher = Arc::new(archive);
-    let corpus = sources::read_corpus(fetcher.clone(), &labels, &settings)?;
+    let corpus = sources::read_corpus(&web, &labels, &settings)?;
     let experiment = Experiment {
-        fetcher,
+        fetcher: web.fetcher,
         corpus: &corpus,
         limits: sources::parse_limits(&settings),
         settings: &settings,

@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::classify::ModelFileError;
-use crate::fetch::ArchiveError;
+use crate::fetch::{ArchiveError, LiveWebError};
 use crate::training::LabelsError;
 
 /// The settings have problems, told line by line.
@@ -48,7 +48,9 @@ impl ExitCode {
 
     /// The code for an error, by what caused it.
     pub(super) fn of(error: &anyhow::Error) -> Self {
-        if error.downcast_ref::<UnusableSettings>().is_some() {
+        let is_bad_settings = error.downcast_ref::<UnusableSettings>().is_some()
+            || error.downcast_ref::<LiveWebError>().is_some();
+        if is_bad_settings {
             return Self::Config;
         }
         let is_bad_input = error.downcast_ref::<LabelsError>().is_some()

@@ -1,4 +1,4 @@
-//! What several commands read: archives, labels, hosts; and the waiting for it.
+//! What several commands read: archives, the live web, labels; and the waiting for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::classify::SiteModel;
 use crate::config::{PageClassifierChoice, Settings};
-use crate::fetch::{Archive, Fetcher};
+use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::parse::ParseLimits;
+use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 use crate::web::SiteId;
 
@@ -38,6 +39,51 @@ impl From<PageClassifierName> for PageClassifierChoice {
             PageClassifierName::Linear => Self::Linear,
             PageClassifierName::Centroid => Self::Centroid,
         }
+    }
+}
+
+/// Where pages come from.
+pub(super) struct Web {
+    pub(super) fetcher: Arc<dyn Fetcher>,
+    /// How many sites may be visited at once. Live ones are mostly waited for.
+    pub(super) sites_at_once: usize,
+    recorder: Option<Recorder>,
+}
+
+impl Web {
+    /// The archives, or the live web if there are none.
+    pub(super) fn open(
+        warc: &[PathBuf],
+        record: Option<&Path>,
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
+        if !warc.is_empty() {
+            return Ok(Self {
+                fetcher: Arc::new(open_archive(warc, settings)?),
+                sites_at_once: 16,
+                recorder: None,
+            });
+        }
+        let user_agent = live::user_agent(&settings.fetch);
+        LiveWeb::check(&settings.fetch)?;
+        let recorder = record.map(|path| Recorder::create(path, &user_agent));
+        let recorder = recorder.transpose()?;
+        let metrics = FetchMetrics::register(&Metrics::new());
+        let live = LiveWeb::new(&settings.fetch, metrics, recorder.clone())?;
+        Ok(Self {
+            fetcher: Arc::new(live),
+            sites_at_once: 128,
+            recorder,
+        })
+    }
+
+    /// Waits until everything recorded is on the disk.
+    pub(super) async fn finish(&self) -> anyhow::Result<()> {
+        if let Some(recorder) = &self.recorder {
+            let exchanges = recorder.finish().await?;
+            complain(&format!("recorded: {exchanges} requests and their answers"));
+        }
+        Ok(())
     }
 }
 
@@ -73,7 +119,7 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
 
 /// Reads the labelled sites, and says which of them have no pages.
 pub(super) fn read_corpus(
-    fetcher: Arc<dyn Fetcher>,
+    web: &Web,
     labels: &Labels,
     settings: &Settings,
 ) -> anyhow::Result<Corpus> {
@@ -82,25 +128,36 @@ pub(super) fn read_corpus(
         parse: parse_limits(settings),
     };
     let progress = progress_bar(labels.labels.len(), "reading sites");
-    let reading = Corpus::read(fetcher, &labels.labels, limits, |done| {
-        progress.set_position(done as u64);
-    });
-    let corpus = runtime()?.block_on(reading);
+    let fetcher = Arc::clone(&web.fetcher);
+    let corpus = runtime()?.block_on(async {
+        let reading = Corpus::read(fetcher, &labels.labels, limits, |done| {
+            progress.set_position(done as u64);
+        });
+        let corpus = reading.await;
+        web.finish().await?;
+        anyhow::Ok(corpus)
+    })?;
     progress.finish_and_clear();
     tell_missing(&corpus);
     Ok(corpus)
 }
 
 fn tell_missing(corpus: &Corpus) {
-    let tell = |sites: &[SiteId], why: &str| {
-        if !sites.is_empty() {
-            let hosts: Vec<&str> = sites.iter().map(SiteId::as_str).collect();
-            let (number, hosts) = (hosts.len(), hosts.join(", "));
-            complain(&format!("sitescout: {number} left out, {why}: {hosts}"));
+    let unread = corpus.unreachable.iter();
+    let unread: Vec<String> = unread
+        .map(|(site, why)| format!("{site} ({why})"))
+        .collect();
+    let empty: Vec<&str> = corpus.empty.iter().map(SiteId::as_str).collect();
+    for (number, hosts, why) in [
+        (unread.len(), unread.join(", "), "they could not be read"),
+        (empty.len(), empty.join(", "), "there is no page with words"),
+    ] {
+        if number > 0 {
+            complain(&format!(
+                "sitescout: {number} left out, because {why}: {hosts}"
+            ));
         }
-    };
-    tell(&corpus.unreachable, "because there is no such host");
-    tell(&corpus.empty, "because there is no page with words");
+    }
 }
 
 pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
@@ -120,7 +177,7 @@ pub(super) fn p_threshold(text: &str) -> Result<f64, String> {
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
+        .enable_all()
         .build();
     runtime.context("cannot start the runtime")
 }

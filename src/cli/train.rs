@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -13,7 +12,7 @@ use tempfile::NamedTempFile;
 use crate::config::{Settings, TopicDefinition};
 use crate::training::{Card, Labels, OTHER, fit_model};
 
-use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName};
+use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, Web};
 use super::terminal::{complain, say};
 use super::{ExitCode, in_file, read_settings};
 
@@ -22,6 +21,7 @@ Examples:
   sitescout train sailing --warc sites.warc.gz --labels sites.tsv
   sitescout train sailing --warc a.warc b.warc --labels sites.tsv --out /srv/site-models
   sitescout train site-models/sailing/topic.toml --warc sites.warc.gz
+  sitescout train --config live.toml site-models/sailing/topic.toml --record sites.warc.gz
 
 Labels have one line for each host: host, tab, topic, and optionally tab and a group. All
 topics but the one learned are the other class. Sites of one group (one owner, one
@@ -33,9 +33,12 @@ pub(super) struct Arguments {
     /// The topic to learn, by its name in the labels, or a topic.toml
     #[arg(value_name = "TOPIC")]
     topic: String,
-    /// WARC files with the labelled sites
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// WARC files with the labelled sites; without any, the live web is asked
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     warc: Vec<PathBuf>,
+    /// Keep everything that the live web answers in this WARC file
+    #[arg(long, value_name = "FILE", conflicts_with = "warc")]
+    record: Option<PathBuf>,
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
@@ -58,8 +61,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         settings.training.seed = u64::from(seed);
     }
     let topic = read_topic(arguments)?;
-    let archive = sources::open_archive(&arguments.warc, &settings)?;
-    let corpus = sources::read_corpus(Arc::new(archive), &topic.labels, &settings)?;
+    let web = Web::open(&arguments.warc, arguments.record.as_deref(), &settings)?;
+    let corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
     let targets = examples.iter().filter(|site| site.is_target()).count();
     ensure!(targets > 0, "no site of `{}` could be read", topic.name);

@@ -6,15 +6,20 @@
 //!
 //! Invariant: `config.toml` in the repository sets every key to its default.
 
+mod fetch;
 mod problem;
 mod section;
 mod topic;
 mod value;
 
+pub use fetch::{
+    ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
+    PolitenessSettings, ProxySettings, ResolveRule,
+};
 pub use problem::{ConfigError, Problem};
 use section::Section;
 pub use topic::TopicDefinition;
-use value::{boolean, byte_size, choice, number, whole_number};
+use value::{byte_size, choice, number, whole_number};
 
 /// Everything a user can set, checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,33 +71,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[fetch]`: where pages come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FetchSettings {
-    /// The longest body kept of one page, decoded.
-    pub body_bytes: usize,
-    /// `[fetch.archive]`
-    pub archive: ArchiveSettings,
-}
-
-/// `[fetch.archive]`: websites out of WARC files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchiveSettings {
-    /// Whether an index is kept beside each archive.
-    pub keep_index: bool,
-    /// What happens to a damaged archive.
-    pub damaged: DamagePolicy,
-}
-
-/// What to do with a damaged archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DamagePolicy {
-    /// Refuse it and say where the damage is.
-    Refuse,
-    /// Use what can be read.
-    Salvage,
-}
-
 /// `[parse]`: how pages are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseSettings {
@@ -109,6 +87,10 @@ pub struct InternalSettings {
     pub page_budget: usize,
     /// The most redirects followed in a row.
     pub max_redirects: usize,
+    /// How often a page is asked for again when the server was busy or the line broke.
+    pub retries: usize,
+    /// After so many failures in a row a site is given up.
+    pub max_failures: usize,
     /// `l_threshold`: after the verdict, reading goes on for links until `LinkRank` is there
     /// (paper 4.3.4).
     pub link_threshold: f64,
@@ -201,50 +183,6 @@ impl Default for LogSettings {
     }
 }
 
-// === impl FetchSettings ===
-
-impl FetchSettings {
-    fn read(&self, fetch: &mut Section<'_>) -> Self {
-        Self {
-            body_bytes: fetch.value("body_bytes", self.body_bytes, byte_size(1 << 10..=1 << 30)),
-            archive: fetch.section("archive", |archive| self.archive.read(archive)),
-        }
-    }
-}
-
-impl Default for FetchSettings {
-    fn default() -> Self {
-        Self {
-            body_bytes: 8 << 20,
-            archive: ArchiveSettings::default(),
-        }
-    }
-}
-
-// === impl ArchiveSettings ===
-
-impl ArchiveSettings {
-    fn read(&self, archive: &mut Section<'_>) -> Self {
-        let policies = [
-            ("refuse", DamagePolicy::Refuse),
-            ("salvage", DamagePolicy::Salvage),
-        ];
-        Self {
-            keep_index: archive.value("keep_index", self.keep_index, boolean),
-            damaged: archive.value("damaged", self.damaged, choice(&policies)),
-        }
-    }
-}
-
-impl Default for ArchiveSettings {
-    fn default() -> Self {
-        Self {
-            keep_index: true,
-            damaged: DamagePolicy::Refuse,
-        }
-    }
-}
-
 // === impl ParseSettings ===
 
 impl ParseSettings {
@@ -280,6 +218,8 @@ impl InternalSettings {
                 self.max_redirects,
                 whole_number(0..=50),
             ),
+            retries: internal.value("retries", self.retries, whole_number(0..=10)),
+            max_failures: internal.value("max_failures", self.max_failures, whole_number(1..=100)),
             link_threshold: internal.value(
                 "link_threshold",
                 self.link_threshold,
@@ -295,6 +235,8 @@ impl Default for InternalSettings {
         Self {
             page_budget: 15,
             max_redirects: 5,
+            retries: 2,
+            max_failures: 4,
             link_threshold: 20.0,
             link_constant: 1.0,
         }

@@ -1,9 +1,15 @@
 //! How single values are read; an error says what would have been right.
 
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use bytesize::ByteSize;
+use ipnet::IpNet;
 use toml::de::DeValue;
+use url::{Host, Url};
+
+use super::fetch::{ProxySettings, ResolveRule};
 
 /// `true` or `false`.
 pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
@@ -106,6 +112,157 @@ pub(super) fn groups_of_texts(value: &DeValue<'_>) -> Result<Vec<Vec<String>>, S
     items
         .map(|item| group(item.get_ref()).map_err(|_| wanted()))
         .collect()
+}
+
+/// A time such as `"1 s"` within a range.
+pub(super) fn duration(
+    range: RangeInclusive<Duration>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<Duration, String> {
+    move |value| {
+        let time = value
+            .as_str()
+            .and_then(|text| humantime::parse_duration(text).ok());
+        time.filter(|time| range.contains(time)).ok_or_else(|| {
+            let shown = |time: &Duration| humantime::format_duration(*time).to_string();
+            format!(
+                "a time from {} to {}, such as \"500 ms\", \"30 s\" or \"2 min\"",
+                shown(range.start()),
+                shown(range.end())
+            )
+        })
+    }
+}
+
+/// A text; an empty one means that there is none.
+pub(super) fn optional_text(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
+}
+
+/// How to reach whoever runs the crawler. It goes into a header and between brackets.
+pub(super) fn contact(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    let wanted = "a URL such as \"https://example.org/crawler\" or a mail address";
+    let Some(contact) = optional_text(value).map_err(|_| wanted.to_owned())? else {
+        return Ok(None);
+    };
+    let is_safe = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'(' | b')' | b'\\');
+    let is_url = Url::parse(&contact)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_mail = contact
+        .strip_prefix("mailto:")
+        .unwrap_or(&contact)
+        .split_once('@')
+        .is_some_and(|(user, host)| !user.is_empty() && host.contains('.'));
+    match contact.bytes().all(is_safe) && (is_url || is_mail) {
+        true => Ok(Some(contact)),
+        false => Err(wanted.to_owned()),
+    }
+}
+
+/// A list of which every item can be read.
+fn list<T>(
+    value: &DeValue<'_>,
+    wanted: &str,
+    read: impl Fn(&DeValue<'_>) -> Option<T>,
+) -> Result<Vec<T>, String> {
+    let items = value.as_array();
+    let read: Option<Vec<T>> =
+        items.and_then(|items| items.iter().map(|item| read(item.get_ref())).collect());
+    read.ok_or_else(|| wanted.to_owned())
+}
+
+/// Ranges of addresses; a single address is a range of one.
+pub(super) fn networks(value: &DeValue<'_>) -> Result<Vec<IpNet>, String> {
+    let wanted = "a list of addresses or ranges such as \"10.0.0.0/8\" and \"fd00::/8\"";
+    list(value, wanted, |item| {
+        let text = item.as_str()?;
+        let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        text.parse().ok().or_else(single)
+    })
+}
+
+/// Ports.
+pub(super) fn ports(value: &DeValue<'_>) -> Result<Vec<u16>, String> {
+    list(value, "a list of ports such as 80 and 8080", |item| {
+        let port = u16::try_from(integer(item)?).ok();
+        port.filter(|port| *port != 0)
+    })
+}
+
+/// Addresses with ports; a name server without one is asked at 53.
+pub(super) fn addresses(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> {
+    let wanted = "a list of addresses such as \"9.9.9.9\" and \"127.0.0.1:5353\"";
+    list(value, wanted, |item| {
+        let text = item.as_str()?;
+        let without_port = || {
+            text.parse()
+                .ok()
+                .map(|address| SocketAddr::new(address, 53))
+        };
+        text.parse().ok().or_else(without_port)
+    })
+}
+
+/// `{ host = "*.example", address = "127.0.0.1:8080", tls = false }`.
+pub(super) fn resolve_rules(value: &DeValue<'_>) -> Result<Vec<ResolveRule>, String> {
+    let wanted = "a list of rules such as { host = \"*.example\", address = \"127.0.0.1:8080\" } \
+                  or { host = \"a.example\", address = \"127.0.0.1:8443\", tls = true }";
+    list(value, wanted, |item| {
+        let table = item.as_table()?;
+        let known = ["host", "address", "tls"];
+        if table.keys().any(|key| !known.contains(&&**key.get_ref())) {
+            return None;
+        }
+        let tls = table.get("tls");
+        Some(ResolveRule {
+            host: host_pattern(table.get("host")?.get_ref().as_str()?)?,
+            address: table.get("address")?.get_ref().as_str()?.parse().ok()?,
+            tls: tls.map_or(Some(false), |tls| tls.get_ref().as_bool())?,
+        })
+    })
+}
+
+/// A host as URLs spell it, or all below a domain.
+fn host_pattern(text: &str) -> Option<String> {
+    if text == "*" {
+        return Some(text.to_owned());
+    }
+    let (wildcard, name) = match text.strip_prefix("*.") {
+        Some(domain) => ("*.", domain),
+        None => ("", text),
+    };
+    if name.contains('*') {
+        return None;
+    }
+    let host = Host::parse(name.trim_end_matches('.')).ok()?;
+    Some(format!("{wildcard}{host}"))
+}
+
+/// `http://host:port`, with user and password if need be; an empty text means none.
+pub(super) fn proxy(value: &DeValue<'_>) -> Result<Option<ProxySettings>, String> {
+    let wanted =
+        || "the address of an HTTP proxy, such as \"http://proxy.example:3128\"".to_owned();
+    let Some(text) = optional_text(value).map_err(|_| wanted())? else {
+        return Ok(None);
+    };
+    let url = Url::parse(&text).map_err(|_| wanted())?;
+    let host = url.host_str().filter(|_| url.scheme() == "http");
+    let host = host.ok_or_else(wanted)?.to_owned();
+    let credentials = (!url.username().is_empty()).then(|| {
+        let password = url.password().unwrap_or_default();
+        (unescaped(url.username()), unescaped(password))
+    });
+    Ok(Some(ProxySettings {
+        host,
+        port: url.port_or_known_default().unwrap_or(80),
+        credentials,
+    }))
+}
+
+/// User names in URLs are percent-encoded.
+fn unescaped(text: &str) -> String {
+    percent_encoding::percent_decode_str(text)
+        .decode_utf8_lossy()
+        .into_owned()
 }
 
 fn integer(value: &DeValue<'_>) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! Where pages come from.
 //!
-//! [`Fetcher`] is the door to the web. Behind it stands an [`archive`]; whoever asks for
-//! pages cannot tell what is behind.
+//! [`Fetcher`] is the door to the web. Behind it stands an [`archive`] or the [`live`] web;
+//! whoever asks for pages cannot tell what is behind. This is the only room on the network.
 //!
 //! Invariant: one call is one request and one response. Redirects are answers, not
 //! something to be followed here: who counts pages must see each of them, and each hop
@@ -9,14 +9,21 @@
 
 pub mod archive;
 mod body;
+mod error;
 mod head;
+pub mod live;
+mod metrics;
+mod recorder;
 mod zstd;
 
 use async_trait::async_trait;
-use thiserror::Error;
 
-use crate::web::{FetchedPage, PageUrl, SiteId};
+use crate::web::{FetchedPage, PageUrl};
 pub use archive::{Archive, ArchiveError};
+pub use error::{DeferralCause, ErrorKind, FetchError};
+pub use live::{LiveWeb, LiveWebError};
+pub use metrics::FetchMetrics;
+pub use recorder::{RecordError, Recorder};
 
 /// The door to the web.
 #[async_trait]
@@ -25,15 +32,4 @@ pub trait Fetcher: Send + Sync {
     ///
     /// An error means that there was no answer. Dropping the future abandons the request.
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError>;
-}
-
-/// Why there was no answer. An answer with an error status is none of these.
-#[derive(Debug, Error)]
-pub enum FetchError {
-    /// No such host, or nobody listens there. Not: a page the host does not have.
-    #[error("{0} cannot be reached")]
-    Unreachable(SiteId),
-    /// The archive holds the page, but it cannot be read. Not: a page it does not hold.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
 }

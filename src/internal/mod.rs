@@ -8,19 +8,20 @@
 //! Invariants:
 //! - Sampling never fails: a dead site is a verdict, `Undecided(Unreachable)`.
 //! - A visit holds nothing but its own site; when it ends, all of it is gone.
-//! - Every address is asked for at most once, and the budget bounds all requests together,
-//!   answered or not.
+//! - No address is asked for again once it answered, and the budget bounds all requests
+//!   together, answered or not.
 //! - Verdict and confidence freeze when the threshold is passed: pages that are read later
 //!   for their links change neither.
 
 mod page_frontier;
 mod site_sample;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::classify::{JudgedPage, SiteModel};
 use crate::config::InternalSettings;
-use crate::fetch::Fetcher;
+use crate::fetch::{DeferralCause, ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
     FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport, SiteVisit,
@@ -105,6 +106,9 @@ impl InternalCrawler {
                 Purpose::VerdictAndLinks => {}
             }
         }
+        if sample.failures_in_a_row() >= self.settings.max_failures {
+            return Some(StopReason::GivenUp);
+        }
         (sample.requests() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
     }
 
@@ -116,35 +120,68 @@ impl InternalCrawler {
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
         let mut chain: Vec<PageUrl> = Vec::new();
+        page.url = sample.spelled(page.url);
         loop {
-            let fetched = match self.fetcher.fetch(&page.url).await {
+            let fetched = match self.ask(&page, sample).await {
                 Ok(fetched) => fetched,
-                Err(error) => {
-                    tracing::debug!(page = %page.url, %error, "no answer");
-                    sample.add_failure(page.clone(), StepOutcome::Unanswered);
-                    let Some(entrance) = sample.next_entrance() else {
-                        return sample.is_unreachable().then_some(StopReason::Unreachable);
-                    };
-                    page.url = entrance;
-                    continue;
-                }
+                Err(error) => match without_answer(&page, &error, sample) {
+                    ControlFlow::Continue(entrance) => {
+                        page.url = entrance;
+                        continue;
+                    }
+                    ControlFlow::Break(reason) => return reason,
+                },
             };
-            sample.add_response(&fetched);
             let Some(target) = fetched.redirect_target() else {
                 return self.take(page, fetched, frontier, sample).await;
             };
             sample.add_failure(page.clone(), StepOutcome::Redirect(target.clone()));
+            let target = sample.spelled(target);
             if target.site() != *sample.site() {
                 let is_alias = page.is_entrance && sample.is_silent();
                 return is_alias.then(|| sample.become_alias(target));
             }
             chain.push(page.url.clone());
             let is_long = chain.len() > self.settings.max_redirects
+                || target.as_str().len() > self.limits.max_url_bytes
                 || sample.requests() >= self.settings.page_budget;
             if is_long || chain.contains(&target) || !frontier.claim(&page.url, &target) {
                 return None;
             }
             page.url = target;
+        }
+    }
+
+    /// Asks for a page, and again if that may help.
+    async fn ask(
+        &self,
+        page: &Candidate,
+        sample: &mut SiteSample,
+    ) -> Result<FetchedPage, FetchError> {
+        let mut retries = self.settings.retries;
+        loop {
+            let result = self.fetcher.fetch(&page.url).await;
+            let is_last = retries == 0 || sample.requests() + 1 >= self.settings.page_budget;
+            let outcome = match &result {
+                Ok(fetched) => {
+                    sample.add_response(fetched);
+                    StepOutcome::Failed(fetched.status)
+                }
+                Err(error) => {
+                    tracing::debug!(page = %page.url, %error, "no answer");
+                    sample.add_robots_requests(error.robots_requests);
+                    StepOutcome::Unanswered
+                }
+            };
+            let may_help = match &result {
+                Ok(fetched) => fetched.transfer.is_busy,
+                Err(error) => error.kind.is_transient(),
+            };
+            if is_last || !may_help {
+                return result;
+            }
+            sample.add_failure(page.clone(), outcome);
+            retries -= 1;
         }
     }
 
@@ -196,6 +233,42 @@ impl InternalCrawler {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
+}
+
+/// What to do when a page cannot be had: try another entrance, or go on without it, or stop.
+fn without_answer(
+    page: &Candidate,
+    error: &FetchError,
+    sample: &mut SiteSample,
+) -> ControlFlow<Option<StopReason>, PageUrl> {
+    match error.kind {
+        // At such a pace a visit has one page. A later one would read the same.
+        ErrorKind::Deferred {
+            cause: DeferralCause::CrawlDelay,
+            ..
+        } if !sample.is_silent() => {
+            return ControlFlow::Break(Some(StopReason::BudgetSpent));
+        }
+        ErrorKind::Deferred { not_before, .. } => {
+            return ControlFlow::Break(Some(StopReason::Deferred { not_before }));
+        }
+        ErrorKind::Disallowed => {
+            sample.add_failure(page.clone(), StepOutcome::Disallowed);
+            let is_shut = page.is_entrance && sample.is_unread();
+            return ControlFlow::Break(is_shut.then_some(StopReason::Disallowed));
+        }
+        _ => sample.add_failure(page.clone(), StepOutcome::Unanswered),
+    }
+    if error.kind.leaves_other_entrances()
+        && let Some(entrance) = sample.next_entrance(&page.url)
+    {
+        return ControlFlow::Continue(entrance);
+    }
+    let reason = match error.kind {
+        ErrorKind::BadCertificate { .. } => StopReason::BadCertificate,
+        _ => StopReason::Unreachable,
+    };
+    ControlFlow::Break(sample.is_unreachable().then_some(reason))
 }
 
 /// The page of another site that a page sends its readers to, if it does.

@@ -3,8 +3,10 @@
 //! Invariant: once decided, verdict and confidence do not change any more; steps, links and
 //! cost go on growing until the visit ends.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::StatusCode;
 use tokio::time::Instant;
 
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
@@ -38,6 +40,15 @@ pub(super) struct SiteSample {
     fingerprints: Vec<Fingerprint>,
     /// Whether any answer was other than an error.
     was_read: bool,
+    /// Requests made, answered or not.
+    requests: usize,
+    /// Failures since something last went well.
+    failures_in_a_row: usize,
+    /// Spellings of the site under which nobody answered.
+    closed: Vec<PageUrl>,
+    /// The spelling under which somebody did.
+    open: Option<PageUrl>,
+    address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
     cost: VisitCost,
     started: Instant,
@@ -59,6 +70,11 @@ impl SiteSample {
             spoken: Vec::new(),
             fingerprints: Vec::new(),
             was_read: false,
+            requests: 0,
+            failures_in_a_row: 0,
+            closed: Vec::new(),
+            open: None,
+            address: None,
             alias_of: None,
             cost: VisitCost::default(),
             started: Instant::now(),
@@ -71,7 +87,17 @@ impl SiteSample {
 
     /// Requests made, answered or not.
     pub(super) fn requests(&self) -> usize {
-        self.steps.len()
+        self.requests
+    }
+
+    /// How many requests have failed since one last went well.
+    pub(super) fn failures_in_a_row(&self) -> usize {
+        self.failures_in_a_row
+    }
+
+    /// Whether no page could be read so far.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.was_read
     }
 
     /// Whether nobody has answered anything.
@@ -95,18 +121,43 @@ impl SiteSample {
         link_rank(self.link_weights, self.judged().confidence())
     }
 
-    /// Another spelling of the entrance, if one is left and nobody has answered yet.
-    pub(super) fn next_entrance(&mut self) -> Option<PageUrl> {
+    /// Another spelling of the entrance, if one is left and nobody has answered yet at
+    /// `closed`.
+    pub(super) fn next_entrance(&mut self, closed: &PageUrl) -> Option<PageUrl> {
+        if self.is_unreachable() {
+            self.closed.push(closed.clone());
+        }
         match self.is_unreachable() && !self.visit.fallbacks.is_empty() {
             true => Some(self.visit.fallbacks.remove(0)),
             false => None,
         }
     }
 
+    /// A page of the site as it is to be asked for: pages of a spelling under which nobody
+    /// answered are asked for where somebody did.
+    pub(super) fn spelled(&self, page: PageUrl) -> PageUrl {
+        let is_closed =
+            |closed: &PageUrl| closed.shares_host(&page) && closed.scheme() == page.scheme();
+        match &self.open {
+            Some(open) if self.closed.iter().any(is_closed) => page.at_origin(open),
+            _ => page,
+        }
+    }
+
     /// Counts a response.
     pub(super) fn add_response(&mut self, fetched: &FetchedPage) {
+        let transfer = &fetched.transfer;
         self.cost.pages += 1;
+        self.cost.wire_bytes += transfer.wire_bytes;
         self.cost.body_bytes += fetched.body.len() as u64;
+        self.add_robots_requests(transfer.robots_requests);
+        self.address = self.address.or(transfer.address);
+        self.open.get_or_insert_with(|| fetched.url.clone());
+    }
+
+    /// Counts requests for robots.txt.
+    pub(super) fn add_robots_requests(&mut self, requests: usize) {
+        self.cost.robots_requests += requests;
     }
 
     /// Adds a request that gave no page.
@@ -180,6 +231,7 @@ impl SiteSample {
             StopReason::Unreachable => Verdict::Undecided(UndecidedReason::Unreachable),
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
+            StopReason::BadCertificate => Verdict::Undecided(UndecidedReason::BadCertificate),
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)
             }
@@ -203,7 +255,7 @@ impl SiteSample {
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
-            address: None,
+            address: self.address,
             fingerprint: majority(&self.fingerprints),
             cost: self.cost,
             model: self.model.fingerprint(),
@@ -249,6 +301,14 @@ impl SiteSample {
         telling_words: TellingWords,
         transversal_links: usize,
     ) {
+        if outcome != StepOutcome::Disallowed {
+            self.requests += 1;
+        }
+        self.failures_in_a_row = match &outcome {
+            StepOutcome::Unanswered => self.failures_in_a_row + 1,
+            StepOutcome::Failed(status) if is_failure(*status) => self.failures_in_a_row + 1,
+            _ => 0,
+        };
         let thresholds = self.model.thresholds();
         let site_confidence: SiteConfidence = self.judged().confidence();
         self.steps.push(PageStep {
@@ -266,6 +326,11 @@ impl SiteSample {
             self.frozen = Some((self.evidence, self.steps.len()));
         }
     }
+}
+
+/// Whether a status is the server's own fault, rather than that of whoever asked.
+fn is_failure(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 /// linkWeight(p) = Pr\[p|target\] · |transversal links of p| + c (paper 4.3.4).

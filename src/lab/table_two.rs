@@ -218,7 +218,7 @@ impl Experiment<'_> {
             let outcomes = rows.each_ref().map(|(crawler, reach)| {
                 let visit = SiteVisit {
                     reach: *reach,
-                    ..SiteVisit::new(site.clone())
+                    ..SiteVisit::new(site)
                 };
                 let report = runtime.block_on(crawler.sample(visit));
                 Outcome {

@@ -4,7 +4,7 @@
 //! is replaced by a look at the first bytes (WHATWG MIME Sniffing, section 7), and bytes
 //! that cannot be text are never taken for it.
 
-use crate::web::ContentKind;
+use crate::web::{ContentKind, looks_binary};
 
 /// So much of a body is looked at.
 const SNIFFED_BYTES: usize = 512;
@@ -105,26 +105,10 @@ fn contains_html_root(start: &[u8]) -> bool {
         .any(|bytes| bytes.eq_ignore_ascii_case(b"<html"))
 }
 
-/// Bytes that no text in a charset of the web contains, and not just a stray one. UTF-16 is
-/// full of zeros, so it must be announced or begin with its mark.
+/// UTF-16 without its mark looks binary, so it must be announced.
 fn is_binary(content_type: Option<&str>, start: &[u8]) -> bool {
-    let is_utf16 = start.starts_with(&[0xff, 0xfe])
-        || start.starts_with(&[0xfe, 0xff])
-        || content_type.is_some_and(|content_type| content_type.contains("utf-16"));
-    let is_control = |byte: u8| (byte < 0x09) | ((byte > 0x0d) & (byte < 0x20) & (byte != 0x1b));
-    let controls: usize = start
-        .iter()
-        .map(|byte| usize::from(is_control(*byte)))
-        .sum();
-    let magic: [&[u8]; 6] = [
-        b"\x89PNG",
-        b"GIF8",
-        b"%PDF-",
-        b"\xff\xd8\xff",
-        b"PK\x03\x04",
-        b"\x1f\x8b",
-    ];
-    !is_utf16 && (controls * 20 > start.len() || magic.iter().any(|magic| start.starts_with(magic)))
+    let is_utf16 = content_type.is_some_and(|content_type| content_type.contains("utf-16"));
+    !is_utf16 && looks_binary(start)
 }
 
 #[cfg(test)]

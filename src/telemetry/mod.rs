@@ -1,13 +1,49 @@
-//! What the program tells about itself: the log.
+//! What the program tells about itself: the log, and the figures that Prometheus scrapes.
 //!
 //! Lines go to standard error, so that standard output stays what the user asked for.
 
 use std::io::{self, IsTerminal};
 
+use prometheus::core::Collector;
+use prometheus::{Registry, TextEncoder};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, LogLevel, LogSettings};
+
+/// The figures of a process. Each room adds its own; nobody else knows their names.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    registry: Registry,
+}
+
+impl Metrics {
+    /// No figures yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a figure and gives it back.
+    ///
+    /// # Panics
+    /// If there is one of that name already: names are constants, and rooms add theirs once.
+    pub fn add<C: Collector + Clone + 'static>(&self, collector: C) -> C {
+        let added = self.registry.register(Box::new(collector.clone()));
+        added.expect("each name is registered once");
+        collector
+    }
+
+    /// All figures in the text format of Prometheus.
+    ///
+    /// # Panics
+    /// Never: figures are written into memory.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let encoded = TextEncoder::new().encode_to_string(&self.registry.gather());
+        encoded.expect("figures can be written into memory")
+    }
+}
 
 /// Starts the log. Later calls change nothing: a process has one log.
 pub fn start_log(settings: &LogSettings) {

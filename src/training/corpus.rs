@@ -15,10 +15,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
-use crate::fetch::{FetchError, Fetcher};
+use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage, Scheme, SiteId,
+    Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage, SiteId,
+    SiteVisit,
 };
 
 use super::labels::Label;
@@ -28,6 +29,9 @@ const SITES_AT_ONCE: usize = 8;
 
 /// A walk ends after so many requests for each page wanted: dangling links have an end.
 const REQUESTS_PER_PAGE: usize = 4;
+
+/// A walk ends after so many failures in a row.
+const MAX_FAILURES: usize = 4;
 
 /// Redirects followed in a row.
 const MAX_REDIRECTS: usize = 5;
@@ -48,8 +52,8 @@ pub struct Corpus {
     pub lexicon: Lexicon,
     /// The sites that could be read, by host.
     pub sites: Vec<CorpusSite>,
-    /// Labelled sites that nobody answered for, by host.
-    pub unreachable: Vec<SiteId>,
+    /// Labelled sites that could not be read, by host, and why.
+    pub unreachable: Vec<(SiteId, String)>,
     /// Labelled sites that answered but have no page with words, by host.
     pub empty: Vec<SiteId>,
 }
@@ -66,6 +70,9 @@ pub struct CorpusSite {
     /// Its pages in breadth-first order.
     pub pages: Vec<CountedPage>,
 }
+
+/// What came of a walk.
+type Walk = Result<Vec<WalkedPage>, FetchError>;
 
 /// One page of a walk.
 struct WalkedPage {
@@ -106,13 +113,17 @@ impl Corpus {
         Self::count(labels, walked)
     }
 
-    fn count(labels: &[Label], walked: BTreeMap<usize, Option<Vec<WalkedPage>>>) -> Self {
+    fn count(labels: &[Label], walked: BTreeMap<usize, Walk>) -> Self {
         let mut corpus = Self::default();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
         for (label, pages) in labels.iter().zip(walked.into_values()) {
-            let Some(pages) = pages else {
-                corpus.unreachable.push(label.site.clone());
-                continue;
+            let pages = match pages {
+                Ok(pages) => pages,
+                Err(error) => {
+                    let unread = (label.site.clone(), error.to_string());
+                    corpus.unreachable.push(unread);
+                    continue;
+                }
             };
             let pages: Vec<CountedPage> = pages
                 .iter()
@@ -154,24 +165,46 @@ impl Corpus {
     }
 }
 
-/// The first pages of a site, breadth first; none if nobody answers.
-async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Option<Vec<WalkedPage>> {
-    let homepage = PageUrl::homepage(site, Scheme::Http);
-    let mut known = FxHashSet::from_iter([homepage.document_key()]);
-    let mut queue = VecDeque::from([(homepage, PageKind::Homepage)]);
+/// The first pages of a site, breadth first, or why there are none.
+async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk {
+    let SiteVisit {
+        entry, fallbacks, ..
+    } = SiteVisit::new(site);
+    let mut known = FxHashSet::from_iter([entry.document_key()]);
+    let mut entrances = fallbacks.into_iter();
+    let mut queue = VecDeque::from([(entry, PageKind::Homepage)]);
     let mut pages: Vec<WalkedPage> = Vec::new();
     let mut requests = limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE);
     let mut answered = false;
+    let mut failures = 0;
     while let Some((url, kind)) = queue.pop_front() {
         if pages.len() >= limits.pages_per_site || requests == 0 {
             break;
         }
         let parsed = match read(fetcher, url, site, &limits.parse, &mut requests).await {
             Ok(parsed) => parsed,
-            Err(_) if !answered => return None,
-            Err(_) => continue,
+            Err(error) if !answered => {
+                let other = entrances
+                    .next()
+                    .filter(|_| error.kind.leaves_other_entrances());
+                let Some(entrance) = other else {
+                    return Err(error);
+                };
+                queue.push_front((entrance, PageKind::Homepage));
+                continue;
+            }
+            Err(error) => {
+                failures += 1;
+                let is_over = matches!(error.kind, ErrorKind::Deferred { .. });
+                if is_over || failures >= MAX_FAILURES {
+                    tracing::warn!(%site, %error, "a labelled site is read in part only");
+                    break;
+                }
+                continue;
+            }
         };
         answered = true;
+        failures = 0;
         let Some(parsed) = parsed else { continue };
         if !parsed.robots.nofollow {
             queue_links(&mut queue, &mut known, &parsed.intrinsic_links, kind);
@@ -184,7 +217,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Optio
             });
         }
     }
-    answered.then_some(pages)
+    Ok(pages)
 }
 
 /// Parts of the page come before what it links to, as the internal crawler has it.

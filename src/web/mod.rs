@@ -37,7 +37,9 @@ pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
 pub use fingerprint::{Fingerprint, ModelFingerprint};
 pub use language::Language;
 pub use link::{IntrinsicLink, LinkKind, TransversalLink};
-pub use page::{ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs};
+pub use page::{
+    ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs, Transfer, looks_binary,
+};
 pub use site::{SiteId, SiteIdError};
 pub use terms::{PageTerms, PartCounts};
 pub use text::{PagePart, PageText};

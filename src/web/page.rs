@@ -3,6 +3,9 @@
 //! `FetchedPage` is one HTTP response, whatever its status: what the outside world answers
 //! is data, not a failure. `ParsedPage` is what a reader, and our classifier, gets from it.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use http::{HeaderName, StatusCode};
@@ -22,6 +25,23 @@ pub struct FetchedPage {
     pub body: Bytes,
     /// Whether the body is only the beginning: a limit was reached or the stream broke.
     pub truncated: bool,
+    /// How it came here.
+    pub transfer: Transfer,
+}
+
+/// How a page came here. Out of an archive it came by no road.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// The address that answered, if it is known.
+    pub address: Option<IpAddr>,
+    /// Bytes of the body on the wire, content encodings still on.
+    pub wire_bytes: u64,
+    /// From sending the request until the last byte.
+    pub duration: Duration,
+    /// Answered requests for robots.txt that were made on the way.
+    pub robots_requests: usize,
+    /// Whether the server was busy, and asking again will wait until it may not be.
+    pub is_busy: bool,
 }
 
 /// A page as a reader sees it.
@@ -157,6 +177,27 @@ impl Signs {
     }
 }
 
+/// Whether the beginning of a body holds bytes that no text in a charset of the web
+/// contains, and not just a stray one. UTF-16 is full of zeros; it must begin with its mark.
+#[must_use]
+pub fn looks_binary(start: &[u8]) -> bool {
+    let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+    let is_control = |byte: u8| (byte < 0x09) | ((byte > 0x0d) & (byte < 0x20) & (byte != 0x1b));
+    let controls: usize = start
+        .iter()
+        .map(|byte| usize::from(is_control(*byte)))
+        .sum();
+    let magic: [&[u8]; 6] = [
+        b"\x89PNG",
+        b"GIF8",
+        b"%PDF-",
+        b"\xff\xd8\xff",
+        b"PK\x03\x04",
+        b"\x1f\x8b",
+    ];
+    !is_utf16 && (controls * 20 > start.len() || magic.iter().any(|magic| start.starts_with(magic)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +211,7 @@ mod tests {
             headers,
             body: Bytes::new(),
             truncated: false,
+            transfer: Transfer::default(),
         }
     }
 

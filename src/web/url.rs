@@ -191,6 +191,97 @@ impl PageUrl {
         &self.0
     }
 
+    /// How the page is asked for.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.0.scheme() {
+            "https" => Scheme::Https,
+            _ => Scheme::Http,
+        }
+    }
+
+    /// Scheme, host and port: what has a robots.txt of its own.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.0[..url::Position::BeforePath]
+    }
+
+    /// Where the rules for robots stand (RFC 9309, section 2.3).
+    #[must_use]
+    pub fn robots_txt(&self) -> Self {
+        self.at_root("/robots.txt")
+    }
+
+    /// The front door of the same origin.
+    #[must_use]
+    pub fn front_door(&self) -> Self {
+        self.at_root("/")
+    }
+
+    fn at_root(&self, path: &str) -> Self {
+        let mut url = self.0.clone();
+        url.set_path(path);
+        url.set_query(None);
+        Self(url)
+    }
+
+    /// Other spellings of a front door, in the order in which they are worth trying: the
+    /// other scheme, then both with `www.` or without.
+    #[must_use]
+    pub fn other_entrances(&self) -> Vec<Self> {
+        let mut spellings = vec![self.clone()];
+        spellings.extend(self.with_or_without_www());
+        let both = spellings.into_iter().flat_map(|spelling| {
+            let other = spelling.in_other_scheme();
+            [Some(spelling), other]
+        });
+        both.flatten().filter(|spelling| spelling != self).collect()
+    }
+
+    /// A name with a port of its own has no other scheme.
+    fn in_other_scheme(&self) -> Option<Self> {
+        let other = match self.scheme() {
+            Scheme::Http => "https",
+            Scheme::Https => "http",
+        };
+        let mut url = self.0.clone();
+        let changed = url.port().is_none() && url.set_scheme(other).is_ok();
+        changed.then_some(Self(url))
+    }
+
+    /// Names below a registered one are spelled as they were found: few of them have `www.`.
+    fn with_or_without_www(&self) -> Option<Self> {
+        let Host::Domain(host) = self.0.host()? else {
+            return None;
+        };
+        let site = self.site();
+        let other = match host == site.host() {
+            true if site.registrable_domain() == host && host.contains('.') => {
+                format!("www.{host}")
+            }
+            true => return None,
+            false => site.host().to_owned(),
+        };
+        let mut url = self.0.clone();
+        url.set_host(Some(&other)).ok()?;
+        Some(Self(url))
+    }
+
+    /// Path and query, as they stand in a request.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.0[url::Position::BeforePath..]
+    }
+
+    /// The same page in another spelling of its site: scheme, host and port of `origin`.
+    #[must_use]
+    pub fn at_origin(&self, origin: &Self) -> Self {
+        let mut url = origin.0.clone();
+        url.set_path(self.0.path());
+        url.set_query(self.0.query());
+        Self(url)
+    }
+
     /// The path, beginning with `/`.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -374,6 +465,52 @@ mod tests {
 
     fn page(text: &str) -> PageUrl {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_site_has_other_entrances() {
+        let others = |text: &str| {
+            let page: PageUrl = text.parse().unwrap();
+            let others = page.other_entrances().into_iter();
+            others.map(|page| page.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            others("https://example.org/"),
+            [
+                "http://example.org/",
+                "https://www.example.org/",
+                "http://www.example.org/"
+            ]
+        );
+        assert_eq!(
+            others("http://www.example.org/"),
+            [
+                "https://www.example.org/",
+                "http://example.org/",
+                "https://example.org/"
+            ]
+        );
+        assert_eq!(
+            others("https://club.example.org/"),
+            ["http://club.example.org/"]
+        );
+        assert_eq!(others("http://192.0.2.1/"), ["https://192.0.2.1/"]);
+        assert_eq!(others("http://localhost/"), ["https://localhost/"]);
+        assert_eq!(
+            others("http://example.org:8080/"),
+            ["http://www.example.org:8080/"]
+        );
+    }
+
+    #[test]
+    fn pages_move_between_origins_and_keep_their_place() {
+        let page: PageUrl = "https://example.org/a/b?c=d".parse().unwrap();
+        let origin: PageUrl = "http://www.example.org:81/x?y".parse().unwrap();
+        let moved = page.at_origin(&origin);
+        assert_eq!(moved.as_str(), "http://www.example.org:81/a/b?c=d");
+        assert_eq!(page.robots_txt().as_str(), "https://example.org/robots.txt");
+        assert_eq!(page.origin(), "https://example.org");
+        assert_eq!(page.target(), "/a/b?c=d");
     }
 
     #[test]

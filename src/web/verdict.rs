@@ -29,6 +29,8 @@ pub enum UndecidedReason {
     Alias,
     /// The homepage says that the domain is parked or for sale.
     Parked,
+    /// Its certificate is expired, of another name, or signed by nobody we trust.
+    BadCertificate,
     /// Robots are asked to stay away.
     Disallowed,
     /// The site asked to be left alone until then.
@@ -77,6 +79,7 @@ impl UndecidedReason {
             Self::NothingSpoke => "nothing-spoke",
             Self::Alias => "alias",
             Self::Parked => "parked",
+            Self::BadCertificate => "bad-certificate",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Interrupted => "interrupted",

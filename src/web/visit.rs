@@ -88,6 +88,10 @@ pub enum StopReason {
     Alias,
     /// The homepage is a placeholder.
     Parked,
+    /// The site proved to be somebody else, or nobody we trust.
+    BadCertificate,
+    /// Request after request failed.
+    GivenUp,
     /// Robots are asked to stay away.
     Disallowed,
     /// The site asked to be left alone until then.
@@ -189,6 +193,8 @@ pub struct VisitCost {
     pub robots_requests: usize,
     /// Requests that nobody answered.
     pub unanswered: usize,
+    /// Bytes of bodies on the wire; zero out of an archive.
+    pub wire_bytes: u64,
     /// Bytes of bodies, decoded.
     pub body_bytes: u64,
     /// How long it took, waiting included.
@@ -200,11 +206,19 @@ pub struct VisitCost {
 impl SiteVisit {
     /// A visit to the homepage with nothing known in advance, for the verdict alone.
     #[must_use]
-    pub fn new(site: SiteId) -> Self {
+    pub fn new(site: &SiteId) -> Self {
+        Self::at(&PageUrl::homepage(site, Scheme::Https))
+    }
+
+    /// The same for a site that was found by the address of this page: its spelling of the
+    /// site is tried first, then the other scheme, then with `www.` or without.
+    #[must_use]
+    pub fn at(page: &PageUrl) -> Self {
+        let entry = page.front_door();
         Self {
-            entry: PageUrl::homepage(&site, Scheme::Http),
-            site,
-            fallbacks: Vec::new(),
+            site: entry.site(),
+            fallbacks: entry.other_entrances(),
+            entry,
             prior: SiteConfidence::NEUTRAL,
             purpose: Purpose::Verdict,
             reach: PageKind::Deep,
@@ -297,6 +311,8 @@ impl StopReason {
             Self::Unreachable => "unreachable",
             Self::Alias => "alias",
             Self::Parked => "parked",
+            Self::BadCertificate => "bad-certificate",
+            Self::GivenUp => "given-up",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Interrupted => "interrupted",

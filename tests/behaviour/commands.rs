@@ -147,7 +147,7 @@ fn errors_say_what_and_where_and_set_the_exit_code() {
     let unknown = sitescout(&["archive", "--page", "http://nobody.example/", &harbour]).code(1);
     assert_eq!(
         stderr(&unknown),
-        "sitescout: nobody.example cannot be reached\n"
+        "sitescout: there is no host nobody.example\n"
     );
     let wrong = sitescout(&["archive", "--page", "not a url", &harbour]).code(2);
     assert!(stderr(&wrong).contains("not a URL"), "{}", stderr(&wrong));
@@ -185,8 +185,8 @@ fn check_config_tells_all_problems() {
         b"[log]\nlevel = 'warn'\n[parse]\nmax_links = 5\n",
     );
     let part = stdout(&sitescout(&["check-config", &path.to_string_lossy()]).success());
-    let wanted = "ok, left at their defaults: log.format, fetch.body_bytes, \
-        fetch.archive.keep_index, fetch.archive.damaged, parse.max_url_bytes, internal.page_budget, ";
+    let wanted = "ok, left at their defaults: log.format, fetch.contact, fetch.body_bytes, \
+        fetch.resolve, ";
     assert!(part.contains(wanted), "{part}");
     assert!(part.ends_with(", training.seed\n"), "{part}");
     sitescout(&["check-config", "/nonexistent.toml"]).code(1);

@@ -23,6 +23,9 @@ mod topics;
 // === real websites, where they are at hand ===
 mod corpora;
 
+// === servers and files for tests ===
+#[path = "../pathologies/mod.rs"]
+mod pathologies;
 mod warc;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +34,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use sitescout::config::{DamagePolicy, FetchSettings};
 use sitescout::parse::{self, ParseLimits};
-use sitescout::web::{FetchedPage, ParsedPage};
+use sitescout::web::{FetchedPage, ParsedPage, Transfer};
 
 /// A file of `tests/fixtures`.
 fn fixture(name: &str) -> PathBuf {
@@ -72,6 +75,7 @@ fn page(headers: &[(&'static str, &str)], body: impl AsRef<[u8]>) -> FetchedPage
         headers: map,
         body: Bytes::copy_from_slice(body.as_ref()),
         truncated: false,
+        transfer: Transfer::default(),
     }
 }
 

@@ -20,7 +20,8 @@ fn at(path: &str) -> String {
 fn order(purpose: Purpose) -> SiteVisit {
     SiteVisit {
         purpose,
-        ..SiteVisit::new("site.example".parse().expect("a host"))
+        fallbacks: Vec::new(),
+        ..SiteVisit::at(&SITE.parse().expect("an address"))
     }
 }
 

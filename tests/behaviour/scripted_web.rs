@@ -12,7 +12,7 @@ use sitescout::config::{InternalSettings, TrainingSettings};
 use sitescout::fetch::{FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{FetchedPage, PageUrl, SiteReport, SiteVisit};
+use sitescout::web::{FetchedPage, PageUrl, SiteReport, SiteVisit, Transfer};
 
 use crate::LIMITS;
 
@@ -62,12 +62,12 @@ impl Fetcher for ScriptedWeb {
         self.asked.lock().expect("no panic in between").push(path);
         let host = format!("http://{}/", page.site());
         if !self.pages.keys().any(|known| known.starts_with(&host)) {
-            return Err(FetchError::Unreachable(page.site()));
+            return Err(FetchError::no_host(&page.site()));
         }
         let missing = || (StatusCode::NOT_FOUND, HeaderMap::new(), Bytes::new());
         let (status, headers, body) = self
             .pages
-            .get(page.as_str())
+            .get(&page.as_str().replacen("https:", "http:", 1))
             .cloned()
             .unwrap_or_else(missing);
         Ok(FetchedPage {
@@ -76,6 +76,7 @@ impl Fetcher for ScriptedWeb {
             headers,
             body,
             truncated: false,
+            transfer: Transfer::default(),
         })
     }
 }

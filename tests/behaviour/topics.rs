@@ -214,14 +214,14 @@ fn json_and_explanations_say_why() {
     assert!(site["transversal_links"].is_array());
     let pages = site["pages"].as_array().expect("a list");
     let last = pages.last().expect("a page");
-    assert_eq!(pages[0]["url"], "http://keelboat-crew.example/");
+    assert_eq!(pages[0]["url"], "https://www.keelboat-crew.example/");
     assert!(pages.iter().all(|page| page["confidence"].is_f64()));
     assert_eq!(last["site_confidence"], site["confidence"]);
 
     let text = stdout(&coast.run(&format!("{command} --explain")).success());
     for wanted in [
         "relevant ",
-        "http://keelboat-crew.example/ (homepage)",
+        "https://www.keelboat-crew.example/ (homepage)",
         "        for      ",
         "race +0.",
         "    stopped: confident",
@@ -363,7 +363,8 @@ fn labels_without_sites_are_left_out_and_told() {
     let message = stderr(&trained);
     assert!(
         message.contains(
-            "2 left out, because there is no such host: neither.example, no-such.example"
+            "2 left out, because they could not be read: neither.example (there is no host \
+             neither.example), no-such.example (there is no host no-such.example)"
         ),
         "{message}"
     );

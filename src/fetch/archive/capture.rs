@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fetch::body::Body;
 use crate::fetch::head::{Head, HeadError};
-use crate::web::{FetchedPage, PageUrl};
+use crate::web::{FetchedPage, PageUrl, Transfer};
 
 use super::record::{Block, Record};
 use super::scan::MAX_HTTP_HEAD_BYTES;
@@ -196,6 +196,7 @@ fn page(url: &PageUrl, status: StatusCode, headers: HeaderMap, body: Body) -> Fe
         headers,
         body: Bytes::from(body.bytes),
         truncated: body.truncated,
+        transfer: Transfer::default(),
     }
 }
 

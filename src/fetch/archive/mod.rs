@@ -186,7 +186,7 @@ impl Fetcher for Archive {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let site = page.site();
         if !self.has_site(&site) {
-            return Err(FetchError::Unreachable(site));
+            return Err(FetchError::no_host(&site));
         }
         let (archive, url) = (self.clone(), page.clone());
         // Disk and decompression may take long enough to hold up other visits.
@@ -195,7 +195,7 @@ impl Fetcher for Archive {
             Ok(found) => Ok(found?.unwrap_or_else(|| not_found(page))),
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             // The runtime is shutting down; nobody will look at the answer.
-            Err(_) => Err(FetchError::Unreachable(site)),
+            Err(_) => Err(FetchError::no_host(&site)),
         }
     }
 }

@@ -1,0 +1,186 @@
+//! Why there was no answer: one closed list, for metrics, for retries and for people.
+
+use std::time::SystemTime;
+
+use thiserror::Error;
+
+use super::ArchiveError;
+use crate::web::SiteId;
+
+/// Why there was no answer. An answer with an error status is none of these.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct FetchError {
+    /// What went wrong, as far as anybody decides by it.
+    pub kind: ErrorKind,
+    /// Answered requests for robots.txt that were made on the way.
+    pub robots_requests: usize,
+    message: String,
+}
+
+/// What went wrong. The labels are those of `pages_fetched_total{outcome}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// There is no such host.
+    NoHost,
+    /// No name server could say whether there is one.
+    DnsFailed,
+    /// Nobody listens there, or the network does not lead there.
+    Unreachable,
+    /// The connection did not stand in time.
+    ConnectTimeout,
+    /// TLS could not be agreed on. Not: a bad certificate.
+    TlsFailed,
+    /// The certificate is expired, of another name, or signed by nobody we trust.
+    BadCertificate {
+        /// Whether the site may be judged over http instead.
+        http_instead: bool,
+    },
+    /// The address is private, local or reserved.
+    ForbiddenAddress,
+    /// The port is not among those that may be connected to.
+    ForbiddenPort,
+    /// The settings name no contact, so the live web is refused.
+    NoContact,
+    /// robots.txt asks not to read this page. It was not asked for.
+    Disallowed,
+    /// The site wants to be left alone until then. The page was not asked for.
+    Deferred {
+        /// Before this time it must not be visited.
+        not_before: SystemTime,
+        /// What it was that asked for it.
+        cause: DeferralCause,
+    },
+    /// The answer did not begin, or did not go on, or did not end in time.
+    Timeout,
+    /// The answer came so slowly that it was given up.
+    TooSlow,
+    /// The connection broke before there was anything to read.
+    Broken,
+    /// What came is no HTTP, or has more headers than anybody needs.
+    Malformed,
+    /// The archive holds the page, but it cannot be read. Not: a page it does not hold.
+    Archive,
+}
+
+/// Why a site is to be visited later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeferralCause {
+    /// Its `Crawl-delay` is longer than a visit waits.
+    CrawlDelay,
+    /// It said so by `Retry-After`, or was busy again and again.
+    Busy,
+    /// Its robots.txt cannot be had for now (RFC 9309, section 2.3.1.4).
+    RobotsUnavailable,
+    /// Others at the same address are waiting, too many of them.
+    CrowdedAddress,
+}
+
+// === impl FetchError ===
+
+impl FetchError {
+    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            robots_requests: 0,
+            message: message.into(),
+        }
+    }
+
+    /// No host of this name.
+    #[must_use]
+    pub fn no_host(site: &SiteId) -> Self {
+        Self::new(ErrorKind::NoHost, format!("there is no host {site}"))
+    }
+
+    pub(super) fn with_robots_requests(mut self, requests: usize) -> Self {
+        self.robots_requests += requests;
+        self
+    }
+}
+
+impl From<ArchiveError> for FetchError {
+    fn from(error: ArchiveError) -> Self {
+        Self::new(ErrorKind::Archive, error.to_string())
+    }
+}
+
+// === impl ErrorKind ===
+
+impl ErrorKind {
+    /// All labels there are.
+    pub const LABELS: [&'static str; 16] = [
+        "no_host",
+        "dns_failed",
+        "unreachable",
+        "connect_timeout",
+        "tls_failed",
+        "bad_certificate",
+        "forbidden_address",
+        "forbidden_port",
+        "no_contact",
+        "disallowed",
+        "deferred",
+        "timeout",
+        "too_slow",
+        "broken",
+        "malformed",
+        "archive",
+    ];
+
+    /// The label in metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::NoHost => "no_host",
+            Self::DnsFailed => "dns_failed",
+            Self::Unreachable => "unreachable",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::TlsFailed => "tls_failed",
+            Self::BadCertificate { .. } => "bad_certificate",
+            Self::ForbiddenAddress => "forbidden_address",
+            Self::ForbiddenPort => "forbidden_port",
+            Self::NoContact => "no_contact",
+            Self::Disallowed => "disallowed",
+            Self::Deferred { .. } => "deferred",
+            Self::Timeout => "timeout",
+            Self::TooSlow => "too_slow",
+            Self::Broken => "broken",
+            Self::Malformed => "malformed",
+            Self::Archive => "archive",
+        }
+    }
+
+    /// Whether asking again soon may help.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::DnsFailed | Self::Timeout | Self::Broken)
+    }
+
+    /// Whether the host may still answer under another spelling: by the other scheme, with
+    /// `www.` or without.
+    #[must_use]
+    pub fn leaves_other_entrances(self) -> bool {
+        match self {
+            Self::BadCertificate { http_instead } => http_instead,
+            Self::Disallowed | Self::Deferred { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// Whether no byte of HTTP was spoken: what failed is the way to the host.
+    pub(super) fn is_before_http(self) -> bool {
+        matches!(
+            self,
+            Self::NoHost
+                | Self::DnsFailed
+                | Self::Unreachable
+                | Self::ConnectTimeout
+                | Self::TlsFailed
+                | Self::BadCertificate { .. }
+                | Self::ForbiddenAddress
+                | Self::ForbiddenPort
+                | Self::NoContact
+        )
+    }
+}

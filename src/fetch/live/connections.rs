@@ -1,0 +1,262 @@
+//! Open connections: how many there may be, and which wait to be used again.
+//!
+//! Pools of HTTP clients bound what waits, not what is open, and may open a second
+//! connection to a host while the first is on its way back. Here a connection takes one of
+//! so many seats until it is closed, and whoever needs a seat gets that of the connection
+//! that has been idle longest.
+//!
+//! Invariant: no more connections are open than there are seats, and no site has an idle
+//! one beside the one in use, since requests to a site are made one at a time.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use rustc_hash::FxHashMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::web::{PageUrl, SiteId};
+
+/// All connections of one fetcher.
+#[derive(Debug)]
+pub(super) struct Connections {
+    seats: Arc<Semaphore>,
+    total: usize,
+    /// Those who have no seat yet. While there are any, nothing stays idle.
+    waiting: AtomicUsize,
+    idle: Mutex<FxHashMap<SiteId, Idle>>,
+    idle_time: Duration,
+    has_reaper: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    /// A page of the origin it leads to.
+    origin: PageUrl,
+    since: Instant,
+}
+
+/// One connection, closed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: Sender,
+    driver: AbortHandle,
+    address: Option<IpAddr>,
+    paced_address: Option<IpAddr>,
+    absolute_form: bool,
+    is_reused: bool,
+}
+
+/// The end of a connection that takes requests.
+#[derive(Debug)]
+pub(super) enum Sender {
+    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+// === impl Connections ===
+
+impl Connections {
+    pub(super) fn new(total: usize, idle_time: Duration) -> Self {
+        Self {
+            seats: Arc::new(Semaphore::new(total)),
+            total,
+            waiting: AtomicUsize::new(0),
+            idle: Mutex::default(),
+            idle_time,
+            has_reaper: AtomicBool::new(false),
+        }
+    }
+
+    /// How many connections are open.
+    pub(super) fn open(&self) -> usize {
+        self.total - self.seats.available_permits()
+    }
+
+    /// The idle connection to the page's origin, if there is one. An idle connection to
+    /// another origin of the same site is closed.
+    pub(super) fn take_idle(&self, page: &PageUrl) -> Option<Connection> {
+        let idle = self.idle().remove(&page.site())?;
+        let is_same = idle.origin.shares_host(page) && idle.origin.scheme() == page.scheme();
+        (is_same && !idle.connection.is_closed()).then_some(idle.connection)
+    }
+
+    /// Waits for the right to open a connection.
+    pub(super) async fn seat(&self) -> OwnedSemaphorePermit {
+        let seats = Arc::clone(&self.seats);
+        if let Ok(seat) = Arc::clone(&seats).try_acquire_owned() {
+            return seat;
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        self.close_oldest();
+        let seat = seats.acquire_owned().await;
+        seat.expect("the semaphore is never closed")
+    }
+
+    /// Keeps a connection for the next request to the same origin.
+    pub(super) fn give_back(self: &Arc<Self>, page: &PageUrl, mut connection: Connection) {
+        let is_wanted = self.waiting.load(Ordering::Acquire) == 0 && !self.idle_time.is_zero();
+        if !is_wanted || connection.is_closed() {
+            return;
+        }
+        connection.is_reused = true;
+        let idle = Idle {
+            connection,
+            origin: page.clone(),
+            since: Instant::now(),
+        };
+        self.idle().insert(page.site(), idle);
+        if !self.has_reaper.swap(true, Ordering::AcqRel) {
+            tokio::spawn(reap(Arc::clone(self)));
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, FxHashMap<SiteId, Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close_oldest(&self) {
+        let mut idle = self.idle();
+        let oldest = idle.iter().min_by_key(|(_, idle)| idle.since);
+        if let Some(site) = oldest.map(|(site, _)| site.clone()) {
+            idle.remove(&site);
+        }
+    }
+
+    /// Closes what has been idle for too long, and says whether anything is left.
+    fn close_expired(&self) -> bool {
+        let mut idle = self.idle();
+        idle.retain(|_, idle| {
+            idle.since.elapsed() < self.idle_time && !idle.connection.is_closed()
+        });
+        !idle.is_empty()
+    }
+}
+
+/// Lives as long as there are idle connections, or the fetcher does.
+async fn reap(connections: Arc<Connections>) {
+    let period = (connections.idle_time / 2).max(Duration::from_millis(10));
+    let weak = Arc::downgrade(&connections);
+    drop(connections);
+    loop {
+        sleep(period).await;
+        let Some(connections) = weak.upgrade() else {
+            return;
+        };
+        if !connections.close_expired() {
+            connections.has_reaper.store(false, Ordering::Release);
+            // One may have come in between, and found a reaper that was about to leave.
+            if connections.idle().is_empty() || connections.has_reaper.swap(true, Ordering::AcqRel)
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Counts one who waits, also if that one gives up.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::AcqRel);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// A connection whose `driver` moves the bytes; the seat is free when that ends.
+    pub(super) fn new(
+        sender: Sender,
+        driver: impl Future<Output = hyper::Result<()>> + Send + 'static,
+        seat: OwnedSemaphorePermit,
+        address: Option<IpAddr>,
+        paced_address: Option<IpAddr>,
+        absolute_form: bool,
+    ) -> Self {
+        let driver = tokio::spawn(async move {
+            // How a connection ended is told to whoever waits for an answer on it.
+            let _ = pin!(driver).await;
+            drop(seat);
+        });
+        Self {
+            sender,
+            driver: driver.abort_handle(),
+            address,
+            paced_address,
+            absolute_form,
+            is_reused: false,
+        }
+    }
+
+    /// The address that answers; none behind a proxy.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// The address whose pace is to be kept, if it has one.
+    pub(super) fn paced_address(&self) -> Option<IpAddr> {
+        self.paced_address
+    }
+
+    /// Whether the request line holds the whole address, as a proxy wants it.
+    pub(super) fn wants_absolute_form(&self) -> bool {
+        self.absolute_form
+    }
+
+    /// Whether requests were made on it before.
+    pub(super) fn is_reused(&self) -> bool {
+        self.is_reused
+    }
+
+    pub(super) fn speaks_http2(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Empty<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(sender) => sender.is_closed(),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}

@@ -1,0 +1,371 @@
+//! From a page to a connection on which it can be asked for.
+//!
+//! Invariant: every address that is connected to was looked up once, checked, and is the
+//! one connected to. Redirects and robots.txt come this way too; there is no other.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION};
+use http::{Method, Request, StatusCode};
+use http_body_util::Empty;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::Host;
+
+use crate::config::{CertificatePolicy, FetchSettings, LimitSettings, ProxySettings};
+use crate::fetch::error::{ErrorKind, FetchError};
+use crate::web::{PageUrl, Scheme};
+
+use super::address_guard::AddressGuard;
+use super::connections::{Connection, Sender};
+use super::names::{Mapped, Names};
+use super::pace::AddressPace;
+use super::tls;
+
+/// So many addresses of one name are tried.
+const ADDRESSES_TRIED: usize = 3;
+
+/// Makes connections.
+pub(super) struct Connector {
+    names: Names,
+    guard: AddressGuard,
+    pace: AddressPace,
+    tls: TlsConnector,
+    ports: Vec<u16>,
+    proxy: Option<ProxySettings>,
+    has_contact: bool,
+    bad_certificate: CertificatePolicy,
+    limits: LimitSettings,
+}
+
+/// Where to connect, decided before anything is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The addresses to try, in this order.
+    addresses: Vec<SocketAddr>,
+    tls: bool,
+    /// Whether a proxy stands there.
+    by_proxy: bool,
+    /// Whether the pace for addresses applies.
+    is_paced: bool,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+// === impl Connector ===
+
+impl Connector {
+    pub(super) fn new(settings: &FetchSettings) -> Result<Self, tls::TlsSettingsError> {
+        Ok(Self {
+            names: Names::new(settings),
+            guard: AddressGuard::new(settings.allow_addresses.clone()),
+            pace: AddressPace::new(&settings.politeness),
+            tls: tls::connector(settings.ca_file.as_deref())?,
+            ports: settings.ports.clone(),
+            proxy: settings.proxy.clone(),
+            has_contact: settings.contact.is_some(),
+            bad_certificate: settings.bad_certificate,
+            limits: settings.limits.clone(),
+        })
+    }
+
+    /// Finds out where to connect for a page, and refuses what must not be connected to.
+    pub(super) async fn route(&self, page: &PageUrl) -> Result<Route, FetchError> {
+        if let Some(Mapped { address, tls }) = self.names.mapped(page) {
+            return Ok(Route {
+                addresses: vec![address],
+                tls,
+                by_proxy: false,
+                is_paced: false,
+            });
+        }
+        let site = page.site();
+        if !self.has_contact {
+            let message = format!(
+                "{site} was not asked: the live web is refused without a contact; set `contact` \
+                 in [fetch] to a URL or a mail address"
+            );
+            return Err(FetchError::new(ErrorKind::NoContact, message));
+        }
+        let url = page.as_url();
+        let port = url.port_or_known_default().unwrap_or_default();
+        if !self.ports.contains(&port) {
+            let message = format!("port {port} of {site} is not among the `ports` of [fetch]");
+            return Err(FetchError::new(ErrorKind::ForbiddenPort, message));
+        }
+        let literal = match url.host() {
+            Some(Host::Ipv4(address)) => Some(IpAddr::from(address)),
+            Some(Host::Ipv6(address)) => Some(IpAddr::from(address)),
+            Some(Host::Domain(_)) | None => None,
+        };
+        let tls = page.scheme() == Scheme::Https;
+        if let Some(proxy) = &self.proxy {
+            let _ = self.permitted(page, literal.as_slice())?;
+            return Ok(Route {
+                addresses: self.proxy_addresses(proxy).await?,
+                tls,
+                by_proxy: true,
+                is_paced: false,
+            });
+        }
+        let found = if let Some(address) = literal {
+            vec![address]
+        } else {
+            let host = url.host_str().unwrap_or_default();
+            self.names.look_up(host).await?
+        };
+        let permitted = self.permitted(page, &found)?;
+        let with_port = permitted.map(|address| SocketAddr::new(address, port));
+        Ok(Route {
+            addresses: with_port.take(ADDRESSES_TRIED).collect(),
+            tls,
+            by_proxy: false,
+            is_paced: true,
+        })
+    }
+
+    /// Waits until the address on the route may be asked.
+    pub(super) async fn keep_pace(&self, page: &PageUrl, route: &Route) -> Result<(), FetchError> {
+        match route.addresses.first() {
+            Some(address) if route.is_paced => self.pace.wait(address.ip(), &page.site()).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a connection that stands already.
+    pub(super) async fn keep_pace_of(
+        &self,
+        page: &PageUrl,
+        connection: &Connection,
+    ) -> Result<(), FetchError> {
+        match connection.paced_address() {
+            Some(address) => self.pace.wait(address, &page.site()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Connects. The seat stays taken as long as the connection stands.
+    pub(super) async fn connect(
+        &self,
+        page: &PageUrl,
+        route: Route,
+        seat: OwnedSemaphorePermit,
+    ) -> Result<Connection, FetchError> {
+        let connecting = self.connect_to_any(page, &route, seat);
+        match timeout(self.limits.connect, connecting).await {
+            Ok(connection) => connection,
+            Err(_) => Err(FetchError::new(
+                ErrorKind::ConnectTimeout,
+                format!("{} did not take the connection in time", page.site()),
+            )),
+        }
+    }
+
+    /// The addresses that may be connected to; an error if there are none.
+    fn permitted<'a>(
+        &self,
+        page: &PageUrl,
+        addresses: &'a [IpAddr],
+    ) -> Result<impl Iterator<Item = IpAddr> + use<'a, '_>, FetchError> {
+        let refused = addresses
+            .iter()
+            .find(|address| !self.guard.permits(**address));
+        let has_any = addresses.iter().any(|address| self.guard.permits(*address));
+        if let Some(refused) = refused.filter(|_| !has_any) {
+            let message = format!(
+                "{} is at {refused}, which is no public address; `allow_addresses` in [fetch] can \
+                 allow it",
+                page.site()
+            );
+            return Err(FetchError::new(ErrorKind::ForbiddenAddress, message));
+        }
+        let addresses = addresses.iter().copied();
+        Ok(addresses.filter(|address| self.guard.permits(*address)))
+    }
+
+    /// The proxy was chosen by the user, so it may stand anywhere.
+    async fn proxy_addresses(&self, proxy: &ProxySettings) -> Result<Vec<SocketAddr>, FetchError> {
+        let found = match proxy.address() {
+            Some(address) => vec![address],
+            None => self.names.look_up(&proxy.host).await?,
+        };
+        let with_port = found.into_iter().map(|ip| SocketAddr::new(ip, proxy.port));
+        Ok(with_port.collect())
+    }
+
+    async fn connect_to_any(
+        &self,
+        page: &PageUrl,
+        route: &Route,
+        seat: OwnedSemaphorePermit,
+    ) -> Result<Connection, FetchError> {
+        let mut failure = None;
+        for address in &route.addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    // Requests are small and waited for. If this fails they are a bit later.
+                    let _ = stream.set_nodelay(true);
+                    return self.greet(page, route, stream, address.ip(), seat).await;
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
+        let message = format!("{} cannot be reached: {why}", page.site());
+        Err(FetchError::new(ErrorKind::Unreachable, message))
+    }
+
+    /// Agrees on TLS, if need be, and on the version of HTTP.
+    async fn greet(
+        &self,
+        page: &PageUrl,
+        route: &Route,
+        stream: TcpStream,
+        address: IpAddr,
+        seat: OwnedSemaphorePermit,
+    ) -> Result<Connection, FetchError> {
+        let stream: Box<dyn Stream> = match route.by_proxy && route.tls {
+            true => Box::new(self.tunnel(page, stream).await?),
+            false => Box::new(stream),
+        };
+        let (stream, speaks_http2): (Box<dyn Stream>, bool) = match route.tls {
+            true => {
+                let stream = self.encrypt(page, stream).await?;
+                let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                (Box::new(stream), is_http2)
+            }
+            false => (stream, false),
+        };
+        let stream = TokioIo::new(stream);
+        let unspoken = |error: hyper::Error| {
+            let message = format!("{} does not speak HTTP: {error}", page.site());
+            FetchError::new(ErrorKind::Malformed, message)
+        };
+        let paced = route.is_paced.then_some(address);
+        let answering = (!route.by_proxy).then_some(address);
+        let absolute_form = route.by_proxy && !route.tls;
+        Ok(if speaks_http2 {
+            let handshake = self.http2().handshake(stream).await;
+            let (sender, driver) = handshake.map_err(unspoken)?;
+            Connection::new(Sender::Http2(sender), driver, seat, answering, paced, false)
+        } else {
+            let handshake = self.http1().handshake(stream).await;
+            let (sender, driver) = handshake.map_err(unspoken)?;
+            let sender = Sender::Http1(sender);
+            Connection::new(sender, driver, seat, answering, paced, absolute_form)
+        })
+    }
+
+    fn http1(&self) -> http1::Builder {
+        let mut builder = http1::Builder::new();
+        builder
+            .max_headers(self.limits.headers)
+            .max_header_size(self.limits.header_bytes)
+            // Browsers show what such servers send.
+            .ignore_invalid_headers_in_responses(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .allow_spaces_after_header_name_in_responses(true)
+            .max_buf_size(self.limits.header_bytes.max(64 << 10));
+        builder
+    }
+
+    fn http2(&self) -> http2::Builder<TokioExecutor> {
+        let header_bytes = u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_header_list_size(header_bytes)
+            // What a server may send before anybody has read it.
+            .initial_stream_window_size(256 << 10)
+            .initial_connection_window_size(256 << 10);
+        builder
+    }
+
+    async fn encrypt(
+        &self,
+        page: &PageUrl,
+        stream: Box<dyn Stream>,
+    ) -> Result<tokio_rustls::client::TlsStream<Box<dyn Stream>>, FetchError> {
+        let host = page.as_url().host_str().unwrap_or_default();
+        let name = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let failed = |why: &dyn std::fmt::Display| {
+            let message = format!("no TLS with {}: {why}", page.site());
+            FetchError::new(ErrorKind::TlsFailed, message)
+        };
+        let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
+        let connected = self.tls.connect(name, stream).await;
+        connected.map_err(|error| match tls::certificate_fault(&error) {
+            Some(fault) => {
+                let http_instead = self.bad_certificate == CertificatePolicy::Http;
+                let message = format!("the certificate of {} is bad: {fault}", page.site());
+                FetchError::new(ErrorKind::BadCertificate { http_instead }, message)
+            }
+            None => failed(&error),
+        })
+    }
+
+    /// Asks the proxy for a way through (RFC 9110, section 9.3.6).
+    async fn tunnel(
+        &self,
+        page: &PageUrl,
+        stream: TcpStream,
+    ) -> Result<TokioIo<hyper::upgrade::Upgraded>, FetchError> {
+        let failed = |why: &dyn std::fmt::Display| {
+            let message = format!("the proxy does not lead to {}: {why}", page.site());
+            FetchError::new(ErrorKind::Unreachable, message)
+        };
+        let (mut sender, driver) = self
+            .http1()
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| failed(&error))?;
+        tokio::spawn(driver.with_upgrades());
+        let url = page.as_url();
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let target = format!("{host}:{port}");
+        let mut request = Request::builder()
+            .method(Method::CONNECT)
+            .uri(&target)
+            .header(HOST, &target);
+        if let Some(credentials) = self.proxy_authorization() {
+            request = request.header(PROXY_AUTHORIZATION, credentials);
+        }
+        let request = request.body(Empty::<Bytes>::new());
+        let request = request.map_err(|error| failed(&error))?;
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|error| failed(&error))?;
+        if response.status() != StatusCode::OK {
+            return Err(failed(&response.status()));
+        }
+        let upgraded = hyper::upgrade::on(response).await;
+        Ok(TokioIo::new(upgraded.map_err(|error| failed(&error))?))
+    }
+
+    /// The header by which the proxy knows us, if it wants one.
+    pub(super) fn proxy_authorization(&self) -> Option<HeaderValue> {
+        let (user, password) = self.proxy.as_ref()?.credentials.as_ref()?;
+        let plain = format!("{user}:{password}");
+        let encoded = data_encoding::BASE64.encode(plain.as_bytes());
+        let mut value = HeaderValue::from_str(&format!("Basic {encoded}")).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,278 @@
+//! The live web: real requests, politely, safely.
+//!
+//! The life of a request, in the order of the files:
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `robots.rs`, `robots_rules.rs` | may the page be read at all |
+//! | `turns.rs` | is it our turn at this site |
+//! | `connections.rs` | is a connection open, may another one be |
+//! | `names.rs`, `address_guard.rs` | where is the host, and may we go there |
+//! | `pace.rs` | has the machine behind the address had its rest |
+//! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
+//! | `client.rs` | one request and one response, within limits |
+//!
+//! Invariants: what robots.txt forbids is never asked for, every address is checked when it
+//! is connected to, and waiting for one site never holds up another.
+
+mod address_guard;
+mod client;
+mod connections;
+mod connector;
+mod names;
+mod pace;
+mod robots;
+mod robots_rules;
+mod tls;
+mod turns;
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::config::FetchSettings;
+use crate::web::{FetchedPage, PageUrl, Transfer};
+
+use super::Fetcher;
+use super::error::{ErrorKind, FetchError};
+use super::metrics::FetchMetrics;
+use super::recorder::Recorder;
+use client::{Answer, Client, Wanted};
+use robots::{Road, Robots};
+use tls::TlsSettingsError;
+use turns::{Reception, Turns};
+
+/// By which robots.txt knows us.
+const PRODUCT_TOKEN: &str = env!("CARGO_PKG_NAME");
+
+/// Files that are open beside connections.
+const OTHER_FILES: u64 = 128;
+
+/// The live web as a fetcher. Everything that shares it shares its politeness.
+#[derive(Debug)]
+pub struct LiveWeb {
+    robots: Robots,
+    turns: Turns,
+    client: Client,
+    metrics: FetchMetrics,
+}
+
+/// Why the live web cannot be asked at all.
+#[derive(Debug, Error)]
+pub enum LiveWebError {
+    /// Nobody could be told who is asking.
+    #[error(
+        "the live web is refused without a contact: set `contact` in [fetch] of the settings to a \
+         URL or a mail address by which webmasters can reach you, and pass the file with --config"
+    )]
+    NoContact,
+    /// The certificates of the settings cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] TlsSettingsError),
+}
+
+// === impl LiveWeb ===
+
+impl LiveWeb {
+    /// Makes ready to ask, and raises the limit of open files to what the settings want.
+    /// With a recorder, everything that goes over the wire is kept.
+    pub fn new(
+        settings: &FetchSettings,
+        metrics: FetchMetrics,
+        recorder: Option<Recorder>,
+    ) -> Result<Self, LiveWebError> {
+        Self::check(settings)?;
+        let user_agent = HeaderValue::from_str(&user_agent(settings));
+        let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static(PRODUCT_TOKEN));
+        let connections = room_for(settings.limits.connections);
+        Ok(Self {
+            robots: Robots::new(&settings.politeness),
+            turns: Turns::new(settings.politeness.clone()),
+            client: Client::new(settings, connections, user_agent, recorder)?,
+            metrics,
+        })
+    }
+
+    /// Whether the settings allow to ask at all.
+    pub fn check(settings: &FetchSettings) -> Result<(), LiveWebError> {
+        match settings.contact.is_none() && settings.resolve.is_empty() {
+            true => Err(LiveWebError::NoContact),
+            false => Ok(()),
+        }
+    }
+
+    /// How many connections are open, idle ones included.
+    #[must_use]
+    pub fn connections_open(&self) -> usize {
+        self.client.connections_open()
+    }
+
+    /// May the page be read, and what does it say?
+    async fn read(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        let (known, robots_requests) = self.robots.rules_for(page, self).await?;
+        let counted = |error: FetchError| error.with_robots_requests(robots_requests);
+        let rules = known.rules(page).map_err(counted)?;
+        if !rules.allows(page.target()) {
+            let message = format!("robots.txt asks not to read {page}");
+            return Err(counted(FetchError::new(ErrorKind::Disallowed, message)));
+        }
+        let answer = self.exchange(page, rules.crawl_delay(), Wanted::Page).await;
+        Ok(fetched(page, answer.map_err(counted)?, robots_requests))
+    }
+
+    /// One request when it is our turn.
+    async fn exchange(
+        &self,
+        url: &PageUrl,
+        crawl_delay: Option<Duration>,
+        wanted: Wanted,
+    ) -> Result<Answer, FetchError> {
+        let turn = self.turns.take(&url.site(), crawl_delay).await?;
+        let answer = self.client.get(url, wanted).await;
+        match &answer {
+            Ok(answer) => turn.end(reception(&answer.parts)),
+            Err(error) if error.kind.is_before_http() => turn.unused(),
+            Err(_) => turn.end(Reception::Failed),
+        }
+        self.metrics.set_connections(self.client.connections_open());
+        answer
+    }
+}
+
+impl Road for LiveWeb {
+    async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
+        let answer = self.exchange(url, None, Wanted::Robots).await;
+        let status = answer.as_ref().map(|answer| answer.parts.status);
+        self.metrics.count_robots(status);
+        answer
+    }
+}
+
+#[async_trait]
+impl Fetcher for LiveWeb {
+    async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        let started = Instant::now();
+        let result = self.read(page).await;
+        self.metrics.count_page(&result, started.elapsed());
+        result
+    }
+}
+
+/// How we name ourselves: `sitescout/VERSION (+contact)`.
+#[must_use]
+pub fn user_agent(settings: &FetchSettings) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match &settings.contact {
+        Some(contact) => format!("{PRODUCT_TOKEN}/{version} (+{contact})"),
+        None => format!("{PRODUCT_TOKEN}/{version}"),
+    }
+}
+
+/// Raises the limit of open files, and says for how many connections there is room.
+fn room_for(connections: usize) -> usize {
+    let wanted = connections as u64 + OTHER_FILES;
+    let limit = match rlimit::increase_nofile_limit(wanted) {
+        Ok(limit) => limit,
+        Err(error) => {
+            tracing::warn!(%error, "cannot learn how many files may be open");
+            return connections;
+        }
+    };
+    if limit >= wanted {
+        return connections;
+    }
+    let room = limit.saturating_sub(OTHER_FILES).max(1);
+    tracing::warn!(
+        limit,
+        connections = room,
+        "fewer connections than the settings allow: raise the limit of open files"
+    );
+    usize::try_from(room).unwrap_or(connections)
+}
+
+fn fetched(page: &PageUrl, answer: Answer, robots_requests: usize) -> FetchedPage {
+    FetchedPage {
+        url: page.clone(),
+        status: answer.parts.status,
+        headers: answer.parts.headers,
+        body: Bytes::from(answer.body.bytes),
+        truncated: answer.body.truncated,
+        transfer: Transfer {
+            address: answer.address,
+            wire_bytes: answer.wire_bytes,
+            duration: answer.duration,
+            robots_requests,
+            is_busy: is_busy(answer.parts.status),
+        },
+    }
+}
+
+/// What an answer says about how welcome we are.
+fn reception(parts: &http::response::Parts) -> Reception {
+    match parts.status {
+        status if is_busy(status) => Reception::Busy(retry_after(&parts.headers)),
+        status if status.is_server_error() => Reception::Failed,
+        _ => Reception::Answered,
+    }
+}
+
+fn is_busy(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    )
+}
+
+/// RFC 9110, section 10.2.3: seconds or a date. One in the past means now.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    let wait = date.duration_since(SystemTime::now());
+    Some(wait.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let parsed = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(parsed("120"), Some(Duration::from_mins(2)));
+        assert_eq!(parsed(" 0 "), Some(Duration::ZERO));
+        assert_eq!(
+            parsed("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(Duration::ZERO)
+        );
+        let later = SystemTime::now() + Duration::from_mins(10);
+        let wait = parsed(&httpdate::fmt_http_date(later)).unwrap();
+        assert!(wait > Duration::from_secs(590) && wait <= Duration::from_mins(10));
+        assert_eq!(parsed("soon"), None);
+        assert_eq!(parsed("-5"), None);
+        assert_eq!(parsed("99999999999999999999"), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn we_say_who_we_are() {
+        let mut settings = FetchSettings::default();
+        assert_eq!(user_agent(&settings), "sitescout/0.1.0");
+        settings.contact = Some("https://example.org/bot".to_owned());
+        assert_eq!(
+            user_agent(&settings),
+            "sitescout/0.1.0 (+https://example.org/bot)"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! From names to addresses: by the settings, else by DNS.
+//!
+//! Answers of name servers are kept as long as they say, at most a day, and only so many of
+//! them. The addresses returned are the ones connected to: nobody looks a name up again
+//! between checking its address and using it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+
+use crate::config::{FetchSettings, ResolveRule};
+use crate::fetch::error::{ErrorKind, FetchError};
+use crate::web::{PageUrl, Scheme};
+
+/// Who says "no such host" may be wrong for a moment: a new domain should not be dead for a
+/// day.
+const LONGEST_NO: Duration = Duration::from_mins(5);
+
+const LONGEST_YES: Duration = Duration::from_hours(24);
+
+/// Looks names up.
+pub(super) struct Names {
+    rules: Vec<ResolveRule>,
+    servers: Vec<SocketAddr>,
+    options: ResolverOpts,
+    /// Made when it is first needed: a web of mapped hosts works without any name server.
+    resolver: OnceLock<Result<TokioResolver, NetError>>,
+}
+
+/// An address that the settings give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mapped {
+    pub(super) address: SocketAddr,
+    pub(super) tls: bool,
+}
+
+// === impl Names ===
+
+impl Names {
+    pub(super) fn new(settings: &FetchSettings) -> Self {
+        let mut options = ResolverOpts::default();
+        // One address for each name keeps per-address politeness simple; hosts that only
+        // speak IPv6 are few, and are found as well.
+        options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
+        options.cache_size = settings.dns_cache as u64;
+        options.positive_max_ttl = Some(LONGEST_YES);
+        options.negative_max_ttl = Some(LONGEST_NO);
+        options.timeout = settings.limits.connect / 2;
+        Self {
+            rules: settings.resolve.clone(),
+            servers: settings.dns_servers.clone(),
+            options,
+            resolver: OnceLock::new(),
+        }
+    }
+
+    /// The address that the settings give for a page. A rule with TLS serves only https; one
+    /// without serves https too where none with TLS does, so that a plain server can stand
+    /// for a web of encrypted ones.
+    pub(super) fn mapped(&self, page: &PageUrl) -> Option<Mapped> {
+        let host = page.as_url().host_str()?;
+        let find = |tls: bool| {
+            let rule = |rule: &&ResolveRule| rule.tls == tls && rule.covers(host);
+            self.rules.iter().find(rule)
+        };
+        let rule = match page.scheme() {
+            Scheme::Https => find(true).or_else(|| find(false)),
+            Scheme::Http => find(false),
+        };
+        rule.map(|rule| Mapped {
+            address: rule.address,
+            tls: rule.tls,
+        })
+    }
+
+    /// All addresses of a name, in the order of the answer.
+    pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, FetchError> {
+        let failed = |error: &NetError| {
+            let is_missing = error.is_nx_domain() || error.is_no_records_found();
+            match is_missing {
+                true => FetchError::new(ErrorKind::NoHost, format!("there is no host {host}")),
+                false => FetchError::new(
+                    ErrorKind::DnsFailed,
+                    format!("{host} could not be looked up: {error}"),
+                ),
+            }
+        };
+        let resolver = self.resolver.get_or_init(|| self.start_resolver());
+        let resolver = resolver.as_ref().map_err(failed)?;
+        // The dot at the end keeps the search list of the machine out of it.
+        let answer = resolver.lookup_ip(format!("{host}.")).await;
+        Ok(answer.map_err(|error| failed(&error))?.iter().collect())
+    }
+
+    fn start_resolver(&self) -> Result<TokioResolver, NetError> {
+        let builder = if self.servers.is_empty() {
+            TokioResolver::builder_tokio()?
+        } else {
+            let servers = self.servers.iter().map(|server| {
+                let transports = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+                let transports = transports.into_iter().map(|mut transport| {
+                    transport.port = server.port();
+                    transport
+                });
+                NameServerConfig::new(server.ip(), true, transports.collect())
+            });
+            let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        };
+        builder.with_options(self.options.clone()).build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_with_tls_serve_https_and_others_serve_what_is_left() {
+        let rule = |host: &str, port: u16, tls: bool| ResolveRule {
+            host: host.to_owned(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            tls,
+        };
+        let names = Names::new(&FetchSettings {
+            resolve: vec![
+                rule("both.example", 1, true),
+                rule("only-tls.example", 2, true),
+                rule("*.example", 3, false),
+            ],
+            ..FetchSettings::default()
+        });
+        let found = |url: &str| {
+            let mapped = names.mapped(&url.parse().unwrap());
+            mapped.map(|mapped| (mapped.address.port(), mapped.tls))
+        };
+        assert_eq!(found("https://both.example/"), Some((1, true)));
+        assert_eq!(found("http://both.example/"), Some((3, false)));
+        assert_eq!(found("https://only-tls.example/"), Some((2, true)));
+        assert_eq!(found("https://plain.example:444/x"), Some((3, false)));
+        assert_eq!(found("http://WWW.Plain.Example./"), Some((3, false)));
+        assert_eq!(found("http://example/"), None);
+        assert_eq!(found("http://example.org/"), None);
+    }
+}

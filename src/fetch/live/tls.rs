@@ -1,0 +1,63 @@
+//! Whom we trust, and what is wrong with those we do not.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+use tokio_rustls::TlsConnector;
+
+/// The certificates named in the settings cannot be used.
+#[derive(Debug, Error)]
+#[error("the certificates in {path} (`ca_file` in [fetch]) cannot be used: {reason}")]
+pub struct TlsSettingsError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// A connector that trusts the authorities of the web and those in `ca_file`.
+pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSettingsError> {
+    let mut roots = RootCertStore::empty();
+    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    if let Some(path) = ca_file {
+        add_certificates(&mut roots, path).map_err(|reason| TlsSettingsError {
+            path: path.to_owned(),
+            reason,
+        })?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring knows the versions that are safe")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// What is wrong with a certificate, if that is why the handshake failed.
+pub(super) fn certificate_fault(error: &io::Error) -> Option<String> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    match error {
+        rustls::Error::InvalidCertificate(fault) => Some(fault.to_string()),
+        rustls::Error::NoCertificatesPresented => Some("there is none".to_owned()),
+        _ => None,
+    }
+}
+
+fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
+    let mut found = false;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+        found = true;
+    }
+    match found {
+        true => Ok(()),
+        false => Err("there is no certificate in it; PEM is expected".to_owned()),
+    }
+}

@@ -1,0 +1,160 @@
+//! What the room counts.
+//!
+//! Labels are few and closed: status classes and kinds of errors, never a host or an
+//! address.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, exponential_buckets,
+};
+
+use crate::telemetry::Metrics;
+use crate::web::FetchedPage;
+
+use super::error::{ErrorKind, FetchError};
+
+/// The labels of answers, by the class of their status.
+const STATUS_LABELS: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// Handles to the counters; clones count together.
+#[derive(Debug, Clone)]
+pub struct FetchMetrics {
+    pages: IntCounterVec,
+    robots: IntCounterVec,
+    bytes: IntCounter,
+    connections: IntGauge,
+    duration: Histogram,
+}
+
+impl FetchMetrics {
+    /// Adds the counters of this room to those of the process.
+    ///
+    /// # Panics
+    /// If it is called twice for the same metrics.
+    #[must_use]
+    pub fn register(metrics: &Metrics) -> Self {
+        let by_outcome = |name: &str, help: &str| {
+            let counters = IntCounterVec::new(Opts::new(name, help), &["outcome"])
+                .expect("the name and the label are well formed");
+            for label in STATUS_LABELS.iter().chain(&ErrorKind::LABELS) {
+                // A series that exists from the start can be watched for its first increase.
+                counters.with_label_values(&[label]);
+            }
+            metrics.add(counters)
+        };
+        let seconds = exponential_buckets(0.01, 2.0, 14).expect("growing buckets");
+        let duration = HistogramOpts::new(
+            "sitescout_fetch_duration_seconds",
+            "Time from asking for a page to its last byte, waiting for politeness included",
+        );
+        Self {
+            pages: by_outcome(
+                "sitescout_pages_fetched_total",
+                "Requests for pages, by status class of the answer or kind of error",
+            ),
+            robots: by_outcome(
+                "sitescout_robots_fetched_total",
+                "Requests for robots.txt, by status class of the answer or kind of error",
+            ),
+            bytes: metrics.add(
+                IntCounter::new(
+                    "sitescout_fetched_bytes_total",
+                    "Bytes of page bodies taken from the wire",
+                )
+                .expect("a well-formed name"),
+            ),
+            connections: metrics.add(
+                IntGauge::new(
+                    "sitescout_connections_open",
+                    "Open connections, idle ones included",
+                )
+                .expect("a well-formed name"),
+            ),
+            duration: metrics
+                .add(Histogram::with_opts(duration.buckets(seconds)).expect("well-formed buckets")),
+        }
+    }
+
+    /// How many pages had an outcome: `2xx`, `3xx`, `4xx`, `5xx`, or the label of an error.
+    #[must_use]
+    pub fn pages(&self, outcome: &str) -> u64 {
+        let counter = self.pages.get_metric_with_label_values(&[outcome]);
+        counter.map_or(0, |counter| counter.get())
+    }
+
+    pub(super) fn count_page(&self, result: &Result<FetchedPage, FetchError>, time: Duration) {
+        let label = match result {
+            Ok(page) => status_label(page.status),
+            Err(error) => error.kind.label(),
+        };
+        self.pages.with_label_values(&[label]).inc();
+        if let Ok(page) = result {
+            self.bytes.inc_by(page.transfer.wire_bytes);
+            self.duration.observe(time.as_secs_f64());
+        }
+    }
+
+    pub(super) fn count_robots(&self, result: Result<StatusCode, &FetchError>) {
+        let label = match result {
+            Ok(status) => status_label(status),
+            Err(error) => error.kind.label(),
+        };
+        self.robots.with_label_values(&[label]).inc();
+    }
+
+    pub(super) fn set_connections(&self, open: usize) {
+        self.connections
+            .set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+}
+
+/// Statuses that nobody has defined count as errors of the server.
+fn status_label(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        200..=299 => "2xx",
+        300..=399 => "3xx",
+        400..=499 => "4xx",
+        _ => "5xx",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::fetch::DeferralCause;
+
+    #[test]
+    fn every_error_counts_under_a_label_that_is_known_from_the_start() {
+        let kinds = [
+            ErrorKind::NoHost,
+            ErrorKind::DnsFailed,
+            ErrorKind::Unreachable,
+            ErrorKind::ConnectTimeout,
+            ErrorKind::TlsFailed,
+            ErrorKind::BadCertificate { http_instead: true },
+            ErrorKind::ForbiddenAddress,
+            ErrorKind::ForbiddenPort,
+            ErrorKind::NoContact,
+            ErrorKind::Disallowed,
+            ErrorKind::Deferred {
+                not_before: SystemTime::now(),
+                cause: DeferralCause::Busy,
+            },
+            ErrorKind::Timeout,
+            ErrorKind::TooSlow,
+            ErrorKind::Broken,
+            ErrorKind::Malformed,
+            ErrorKind::Archive,
+        ];
+        let counted = FetchMetrics::register(&Metrics::new());
+        for (kind, label) in kinds.into_iter().zip(ErrorKind::LABELS) {
+            assert_eq!(kind.label(), label);
+            counted.count_page(&Err(FetchError::new(kind, "")), Duration::ZERO);
+            assert_eq!(counted.pages(label), 1);
+        }
+    }
+}

@@ -1,0 +1,1200 @@
+//! Writes what was fetched into a WARC file (WARC 1.1, ISO 28500:2017).
+//!
+//! A crawl that was recorded can be judged again without asking any site twice: the reader
+//! in `archive` takes what is written here. One thread owns the file and gets its work
+//! through a short queue, so that compression holds up no fetch, and a slow disk slows the
+//! crawl down instead of filling the memory.
+//!
+//! Each exchange becomes a `response` record and the `request` record that led to it. Both
+//! have the form of HTTP/1.1, whatever was spoken, because that is what readers of archives
+//! know; `WARC-Protocol` says what it was.
+//!
+//! Invariant: the file ends with a whole record. Only a process that is killed in the
+//! middle of a write leaves the last exchange cut, and all before it is readable.
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use data_encoding::BASE32;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, StatusCode, Version, request, response};
+use sha1::{Digest, Sha1};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tracing::error;
+
+use crate::web::PageUrl;
+
+/// So many exchanges may wait for the disk. Each holds a body, so the number is small.
+const QUEUE_LENGTH: usize = 16;
+
+/// A handle; clones write to the same file.
+///
+/// Once the last one is dropped, what is still in the queue is written too; but only
+/// [`Recorder::finish`] waits for it.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    path: Arc<Path>,
+    queue: mpsc::Sender<Order>,
+}
+
+/// One request and its response, as they went over the wire.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) url: PageUrl,
+    /// The server that answered; none behind a proxy.
+    pub(super) address: Option<IpAddr>,
+    /// When the request was sent.
+    pub(super) date: SystemTime,
+    /// The request without a body, with its `Host`.
+    pub(super) request: request::Parts,
+    /// The headers as received.
+    pub(super) response: response::Parts,
+    /// The body: transfer encodings taken off, content encodings still on.
+    pub(super) body: Bytes,
+    /// Why the body is not whole, if it is not.
+    pub(super) truncated: Option<Truncation>,
+}
+
+/// Why a body is not whole; the words of `WARC-Truncated`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Truncation {
+    /// Longer than we wanted.
+    Length,
+    /// The connection broke.
+    Disconnect,
+    /// Anything else.
+    Unspecified,
+}
+
+/// Why nothing can be recorded.
+#[derive(Debug, Clone, Error)]
+pub enum RecordError {
+    /// Something of that name is there. Not: a name that cannot be used at all.
+    #[error(
+        "{} exists, and recordings are never overwritten; give another name or move it away",
+        path.display()
+    )]
+    Exists {
+        /// The name.
+        path: Arc<Path>,
+    },
+    /// The file cannot be made. Not: a file that fills the disk later on.
+    #[error(
+        "cannot record to {}: {source}; give a name in a directory that exists and can be \
+         written to",
+        path.display()
+    )]
+    Create {
+        /// The file.
+        path: Arc<Path>,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// The file was begun, but a write failed and ended the recording.
+    #[error(
+        "recording to {} stopped: {source}; what it holds can be used, what was fetched after \
+         that is missing",
+        path.display()
+    )]
+    Write {
+        /// The file.
+        path: Arc<Path>,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+}
+
+/// What the thread is asked to do.
+enum Order {
+    Write(Box<Exchange>),
+    Finish(oneshot::Sender<Result<u64, RecordError>>),
+}
+
+/// The thread's side: the file and how far it got.
+struct Writer {
+    path: Arc<Path>,
+    file: File,
+    packing: Packing,
+    ids: RecordIds,
+    /// The records of one exchange, laid out; kept to be used again.
+    wire: Vec<u8>,
+    /// Where the last whole exchange ends.
+    end: u64,
+    exchanges: u64,
+    failure: Option<RecordError>,
+}
+
+/// How records lie in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    /// One member for each record, so that each can be read without those before it.
+    Gzip,
+}
+
+/// Names for records that no other record in the world has.
+struct RecordIds {
+    /// Keyed by the system's randomness: unlike all other chance in this program, names
+    /// must differ from run to run.
+    key: RandomState,
+    given: u64,
+}
+
+/// One record before it is laid out.
+struct Record<'a> {
+    kind: Kind,
+    /// The named fields, each with its line end, except those that follow from the rest.
+    fields: String,
+    /// The block in two pieces, so that no body is copied to get a head.
+    head: Vec<u8>,
+    body: &'a [u8],
+}
+
+/// The types of record that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Info,
+    Response,
+    Request,
+}
+
+// === impl Recorder ===
+
+impl Recorder {
+    /// Starts a new file; an existing one is never overwritten.
+    ///
+    /// A name that ends in `.gz` gives a compressed file, any other a plain one. The first
+    /// record tells who wrote the file and as whom it asked for pages.
+    pub fn create(path: &Path, user_agent: &str) -> Result<Self, RecordError> {
+        let path: Arc<Path> = path.into();
+        let file = File::create_new(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::Exists {
+                path: Arc::clone(&path),
+            },
+            _ => RecordError::create(&path, error),
+        })?;
+        let mut writer = Writer::new(path, file);
+        match writer.write_info(user_agent) {
+            Ok(()) => Self::start(writer),
+            Err(error) => Err(RecordError::write(&writer.path, error)),
+        }
+    }
+
+    fn start(writer: Writer) -> Result<Self, RecordError> {
+        let path = Arc::clone(&writer.path);
+        let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
+        thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || writer.run(orders))
+            .map_err(|error| RecordError::create(&path, error))?;
+        Ok(Self { path, queue })
+    }
+
+    /// Hands an exchange over to be written; waits while the disk is slow.
+    ///
+    /// After a failed write all others are dropped; `finish` gives the error.
+    pub(super) async fn record(&self, exchange: Exchange) {
+        // Refused only if the thread is gone, which `finish` tells.
+        let _ = self.queue.send(Order::Write(Box::new(exchange))).await;
+    }
+
+    /// Waits until everything handed over so far, through whichever clone, is on the disk,
+    /// and says how many exchanges the file holds. More may be recorded afterwards.
+    pub async fn finish(&self) -> Result<u64, RecordError> {
+        let (reply, outcome) = oneshot::channel();
+        // If this is refused, `reply` is dropped with it and there is no outcome.
+        let _ = self.queue.send(Order::Finish(reply)).await;
+        outcome.await.unwrap_or_else(|_| {
+            let gone = io::Error::other("the thread that writes it is gone");
+            Err(RecordError::write(&self.path, gone))
+        })
+    }
+}
+
+// === impl Truncation ===
+
+impl Truncation {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Disconnect => "disconnect",
+            Self::Unspecified => "unspecified",
+        }
+    }
+}
+
+// === impl RecordError ===
+
+impl RecordError {
+    fn create(path: &Arc<Path>, source: io::Error) -> Self {
+        Self::Create {
+            path: Arc::clone(path),
+            source: Arc::new(source),
+        }
+    }
+
+    fn write(path: &Arc<Path>, source: io::Error) -> Self {
+        Self::Write {
+            path: Arc::clone(path),
+            source: Arc::new(source),
+        }
+    }
+}
+
+// === impl Writer ===
+
+impl Writer {
+    fn new(path: Arc<Path>, file: File) -> Self {
+        let is_gzip = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+        Self {
+            path,
+            file,
+            packing: match is_gzip {
+                true => Packing::Gzip,
+                false => Packing::Plain,
+            },
+            ids: RecordIds {
+                key: RandomState::new(),
+                given: 0,
+            },
+            wire: Vec::new(),
+            end: 0,
+            exchanges: 0,
+            failure: None,
+        }
+    }
+
+    /// Works until every handle is dropped and the queue is empty.
+    fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        while let Some(order) = orders.blocking_recv() {
+            match order {
+                Order::Write(exchange) => self.write_exchange(&exchange),
+                Order::Finish(reply) => {
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(self.finish());
+                }
+            }
+        }
+        // Nobody is left to be told; a failure is in the log.
+        let _ = self.finish();
+    }
+
+    fn write_info(&mut self, user_agent: &str) -> io::Result<()> {
+        let fields = format!(
+            "software: sitescout/{}\r\n\
+             format: WARC File Format 1.1\r\n\
+             conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n\
+             http-header-user-agent: {}\r\n",
+            env!("CARGO_PKG_VERSION"),
+            user_agent.replace(char::is_control, " "),
+        );
+        let info = Record::new(Kind::Info, fields.into_bytes(), &[])
+            .with("WARC-Record-ID", &self.ids.draw())
+            .with("WARC-Date", &warc_date(SystemTime::now()));
+        self.append(&[info])
+    }
+
+    fn write_exchange(&mut self, exchange: &Exchange) {
+        if self.failure.is_some() {
+            return;
+        }
+        let records = records_of(exchange, &mut self.ids);
+        match self.append(&records) {
+            Ok(()) => self.exchanges += 1,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn finish(&mut self) -> Result<u64, RecordError> {
+        if self.failure.is_none()
+            && let Err(error) = self.file.sync_all()
+        {
+            self.fail(error);
+        }
+        self.failure.clone().map_or(Ok(self.exchanges), Err)
+    }
+
+    /// Writes records in one go. They are with the system then, so that the end of this
+    /// process does them no harm.
+    fn append(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+        self.wire.clear();
+        for record in records {
+            record.pack(self.packing, &mut self.wire)?;
+        }
+        let written = self.file.write_all(&self.wire);
+        match written {
+            Ok(()) => self.end += self.wire.len() as u64,
+            // On a full disk a part may have been written, and half a record is damage. If
+            // it cannot be taken back, the first error is still the one to tell.
+            Err(_) => drop(self.file.set_len(self.end)),
+        }
+        written
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        error!(file = %self.path.display(), %error, "recording stopped; the crawl goes on without");
+        self.failure = Some(RecordError::write(&self.path, error));
+    }
+}
+
+// === impl RecordIds ===
+
+impl RecordIds {
+    /// The next name: a UUID of version 4 (RFC 9562, section 5.4), as a URN in the angle
+    /// brackets that WARC wants.
+    fn draw(&mut self) -> String {
+        self.given += 1;
+        let half = |side: u8| u128::from(self.key.hash_one((self.given, side)));
+        let random = (half(0) << 64) | half(1);
+        let unmarked = random & !((0xf << 76) | (0b11 << 62));
+        let uuid = unmarked | (4 << 76) | (0b10 << 62);
+        format!(
+            "<urn:uuid:{:08x}-{:04x}-{:04x}-{:04x}-{:012x}>",
+            uuid >> 96,
+            (uuid >> 80) & 0xffff,
+            (uuid >> 64) & 0xffff,
+            (uuid >> 48) & 0xffff,
+            uuid & 0xffff_ffff_ffff,
+        )
+    }
+}
+
+// === impl Record ===
+
+impl<'a> Record<'a> {
+    fn new(kind: Kind, head: Vec<u8>, body: &'a [u8]) -> Self {
+        Self {
+            kind,
+            fields: String::new(),
+            head,
+            body,
+        }
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        for part in [name, ": ", value, "\r\n"] {
+            self.fields.push_str(part);
+        }
+        self
+    }
+
+    /// What both records of an exchange say about it.
+    fn about(self, exchange: &Exchange) -> Self {
+        let record = self
+            .with("WARC-Date", &warc_date(exchange.date))
+            .with("WARC-Target-URI", exchange.url.as_str())
+            .with("WARC-Protocol", protocol(exchange.response.version));
+        match exchange.address {
+            Some(address) => record.with("WARC-IP-Address", &address.to_string()),
+            None => record,
+        }
+    }
+
+    fn pack(&self, packing: Packing, out: &mut Vec<u8>) -> io::Result<()> {
+        match packing {
+            Packing::Plain => self.write(out),
+            Packing::Gzip => {
+                let mut member = GzEncoder::new(out, Compression::default());
+                self.write(&mut member)?;
+                member.finish().map(drop)
+            }
+        }
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(
+            out,
+            "WARC/1.1\r\n\
+             WARC-Type: {}\r\n\
+             {}\
+             WARC-Block-Digest: {}\r\n\
+             Content-Type: {}\r\n\
+             Content-Length: {}\r\n\r\n",
+            self.kind.name(),
+            self.fields,
+            digest(&[&self.head, self.body]),
+            self.kind.content_type(),
+            self.head.len() + self.body.len(),
+        )?;
+        out.write_all(&self.head)?;
+        out.write_all(self.body)?;
+        out.write_all(b"\r\n\r\n")
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Info => "warcinfo",
+            Self::Response => "response",
+            Self::Request => "request",
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Info => "application/warc-fields",
+            Self::Response => "application/http; msgtype=response",
+            Self::Request => "application/http; msgtype=request",
+        }
+    }
+}
+
+/// The response comes first: it is what others refer to.
+fn records_of<'a>(exchange: &'a Exchange, ids: &mut RecordIds) -> [Record<'a>; 2] {
+    let response_id = ids.draw();
+    let mut response = Record::new(Kind::Response, response_head(exchange), &exchange.body)
+        .with("WARC-Record-ID", &response_id)
+        .about(exchange)
+        .with("WARC-Payload-Digest", &digest(&[&exchange.body]));
+    if let Some(truncation) = exchange.truncated {
+        response = response.with("WARC-Truncated", truncation.word());
+    }
+    // No payload digest: a request without a body has no payload.
+    let request = Record::new(Kind::Request, request_head(&exchange.request), &[])
+        .with("WARC-Record-ID", &ids.draw())
+        .with("WARC-Concurrent-To", &response_id)
+        .about(exchange);
+    [response, request]
+}
+
+fn request_head(request: &request::Parts) -> Vec<u8> {
+    let target = request.uri.path_and_query();
+    let target = target.map_or("/", |target| target.as_str());
+    let version = written_version(request.version);
+    let mut head = format!("{} {target} {version}\r\n", request.method).into_bytes();
+    for (name, value) in &request.headers {
+        push_field(&mut head, name.as_str(), value.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+fn response_head(exchange: &Exchange) -> Vec<u8> {
+    let response = &exchange.response;
+    let version = written_version(response.version);
+    let code = response.status.as_str();
+    let phrase = response.status.canonical_reason().unwrap_or_default();
+    let mut head = format!("{version} {code} {phrase}\r\n").into_bytes();
+    let length = corrected_length(exchange);
+    for (name, value) in &response.headers {
+        // The chunks were put together when the body was received: whoever believed the
+        // header would look for them in vain.
+        let is_untrue = name == TRANSFER_ENCODING || (name == CONTENT_LENGTH && length.is_some());
+        if !is_untrue {
+            push_field(&mut head, name.as_str(), value.as_bytes());
+        }
+    }
+    if let Some(length) = length {
+        let length = length.to_string();
+        push_field(&mut head, CONTENT_LENGTH.as_str(), length.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// What `Content-Length` must say instead of what was received, if that is not true of the
+/// body in the record.
+fn corrected_length(exchange: &Exchange) -> Option<usize> {
+    // These announce the body that another request would get (RFC 9110, section 8.6).
+    let has_no_body = exchange.request.method == Method::HEAD
+        || exchange.response.status == StatusCode::NOT_MODIFIED;
+    let length = exchange.body.len();
+    let headers = &exchange.response.headers;
+    let is_untrue = headers.contains_key(TRANSFER_ENCODING) || announces_other(headers, length);
+    (is_untrue && !has_no_body).then_some(length)
+}
+
+fn announces_other(headers: &HeaderMap, length: usize) -> bool {
+    let length = length.to_string();
+    let mut announced = headers.get_all(CONTENT_LENGTH).iter();
+    announced.any(|value| value.as_bytes().trim_ascii() != length.as_bytes())
+}
+
+/// Values are bytes and stay what they are; none can hold a line end.
+fn push_field(head: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+}
+
+/// The version in the first line. Later versions than 1.1 have no such line.
+fn written_version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// The word for `WARC-Protocol`: what ALPN calls it.
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "http/1.0",
+        Version::HTTP_2 => "h2",
+        Version::HTTP_3 => "h3",
+        _ => "http/1.1",
+    }
+}
+
+/// The digest that WARC tools expect: SHA-1, in base 32. It finds damage and duplicates,
+/// nobody has to trust it.
+fn digest(pieces: &[&[u8]]) -> String {
+    let mut hash = Sha1::new();
+    for piece in pieces {
+        hash.update(piece);
+    }
+    format!("sha1:{}", BASE32.encode(&hash.finalize()))
+}
+
+/// `2026-11-16T09:30:00.000000Z`. A clock before 1970 is taken to stand at its start.
+fn warc_date(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = since.as_secs();
+    let (year, month, day) = calendar_day(seconds / 86_400);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:06}Z",
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+        since.subsec_micros(),
+    )
+}
+
+/// Year, month and day of a day that is counted from the first of 1970.
+fn calendar_day(days: u64) -> (u64, u64, u64) {
+    // Every 400 years the calendar repeats itself, to the day.
+    let mut year = 1970 + 400 * (days / 146_097);
+    let mut left = days % 146_097;
+    while left >= days_of_year(year) {
+        left -= days_of_year(year);
+        year += 1;
+    }
+    let mut month = 1;
+    while left >= days_of_month(year, month) {
+        left -= days_of_month(year, month);
+        month += 1;
+    }
+    (year, month, left + 1)
+}
+
+fn days_of_year(year: u64) -> u64 {
+    365 + u64::from(is_leap_year(year))
+}
+
+fn days_of_month(year: u64, month: u64) -> u64 {
+    match month {
+        2 => 28 + u64::from(is_leap_year(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+fn is_leap_year(year: u64) -> bool {
+    year.is_multiple_of(400) || (year.is_multiple_of(4) && !year.is_multiple_of(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::fs;
+    use std::io::Read;
+    use std::time::Duration;
+
+    use flate2::bufread::GzDecoder;
+    use http::{HeaderValue, Request, Response};
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use crate::config::{DamagePolicy, FetchSettings};
+    use crate::fetch::Archive;
+
+    use super::*;
+
+    const AGENT: &str = "sitescout-test (+https://example.org/bot)";
+
+    /// A record as it stands in a file.
+    struct Parsed {
+        fields: Vec<(String, String)>,
+        block: Vec<u8>,
+    }
+
+    impl Parsed {
+        fn get(&self, name: &str) -> Option<&str> {
+            let mut fields = self.fields.iter().filter(|(own, _)| own == name);
+            let value = fields.next().map(|(_, value)| value.as_str());
+            assert!(fields.next().is_none(), "{name} is there twice");
+            value
+        }
+
+        fn field(&self, name: &str) -> &str {
+            self.get(name).unwrap_or_else(|| panic!("no {name}"))
+        }
+
+        /// The lines of the HTTP head, and the body.
+        fn http(&self) -> (Vec<&[u8]>, &[u8]) {
+            let end = position(&self.block, b"\r\n\r\n").expect("an end of the head");
+            let lines = self.block[..end].split(|byte| *byte == b'\n');
+            let lines = lines.map(<[u8]>::trim_ascii_end).collect();
+            (lines, &self.block[end + 4..])
+        }
+
+        fn http_lines(&self) -> Vec<String> {
+            let text = |line: &&[u8]| String::from_utf8_lossy(line).into_owned();
+            self.http().0.iter().map(text).collect()
+        }
+    }
+
+    fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+        bytes.windows(wanted.len()).position(|some| some == wanted)
+    }
+
+    /// Reads plain records, strictly as the standard has them.
+    fn parse(mut bytes: &[u8]) -> Vec<Parsed> {
+        let mut records = Vec::new();
+        while !bytes.is_empty() {
+            let end = position(bytes, b"\r\n\r\n").expect("an end of the fields");
+            let head = std::str::from_utf8(&bytes[..end]).unwrap();
+            let mut lines = head.split("\r\n");
+            assert_eq!(lines.next(), Some("WARC/1.1"));
+            let fields: Vec<(String, String)> = lines
+                .map(|line| line.split_once(": ").expect("a field"))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            let mut record = Parsed {
+                fields,
+                block: Vec::new(),
+            };
+            let length: usize = record.field("Content-Length").parse().unwrap();
+            record.block = bytes[end + 4..][..length].to_vec();
+            assert_eq!(
+                record.field("WARC-Block-Digest"),
+                digest(&[&record.block]),
+                "{head}"
+            );
+            let rest = &bytes[end + 4 + length..];
+            bytes = rest.strip_prefix(b"\r\n\r\n").expect("two line ends");
+            records.push(record);
+        }
+        records
+    }
+
+    /// Each gzip member by itself.
+    fn members(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut members = Vec::new();
+        while !bytes.is_empty() {
+            let mut decoder = GzDecoder::new(bytes);
+            let mut member = Vec::new();
+            decoder.read_to_end(&mut member).unwrap();
+            bytes = decoder.into_inner();
+            members.push(member);
+        }
+        members
+    }
+
+    fn exchange(url: &str, headers: &[(&'static str, &[u8])], body: &'static [u8]) -> Exchange {
+        let url: PageUrl = url.parse().unwrap();
+        let request = Request::get(&url.as_url()[url::Position::BeforePath..])
+            .header("host", url.as_url().host_str().unwrap())
+            .header("user-agent", AGENT);
+        let mut response = Response::builder();
+        for (name, value) in headers {
+            response = response.header(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        Exchange {
+            url,
+            address: Some([192, 0, 2, 7].into()),
+            date: UNIX_EPOCH + Duration::new(1_794_821_400, 412_030_999),
+            request: request.body(()).unwrap().into_parts().0,
+            response: response.body(()).unwrap().into_parts().0,
+            body: Bytes::from_static(body),
+            truncated: None,
+        }
+    }
+
+    fn page(body: &'static [u8]) -> Exchange {
+        let type_and_charset: &[u8] = b"text/html; charset=utf-8";
+        exchange(
+            "https://example.org/a?b=c",
+            &[("content-type", type_and_charset)],
+            body,
+        )
+    }
+
+    /// What a plain file holds after these exchanges.
+    async fn recorded(exchanges: impl IntoIterator<Item = Exchange>) -> Vec<Parsed> {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        let recorder = Recorder::create(&path, AGENT).unwrap();
+        for exchange in exchanges {
+            recorder.record(exchange).await;
+        }
+        recorder.finish().await.unwrap();
+        parse(&fs::read(path).unwrap())
+    }
+
+    async fn response_of(exchange: Exchange) -> Parsed {
+        recorded([exchange]).await.swap_remove(1)
+    }
+
+    #[tokio::test]
+    async fn a_file_begins_by_saying_who_wrote_it() {
+        let records = recorded([]).await;
+        let [info] = records.as_slice() else {
+            panic!("{} records", records.len());
+        };
+        assert_eq!(info.field("WARC-Type"), "warcinfo");
+        assert_eq!(info.field("Content-Type"), "application/warc-fields");
+        let text = String::from_utf8(info.block.clone()).unwrap();
+        let software = concat!("software: sitescout/", env!("CARGO_PKG_VERSION"));
+        assert!(text.starts_with(software), "{text}");
+        assert!(
+            text.contains("\r\nformat: WARC File Format 1.1\r\n"),
+            "{text}"
+        );
+        assert!(text.contains("\r\nconformsTo: http://"), "{text}");
+        assert!(
+            text.ends_with(&format!("\r\nhttp-header-user-agent: {AGENT}\r\n")),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_user_agent_cannot_add_lines_of_its_own() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        let recorder = Recorder::create(&path, "a\r\nrobots: none").unwrap();
+        recorder.finish().await.unwrap();
+        let records = parse(&fs::read(path).unwrap());
+        assert!(records[0].block.ends_with(b": a  robots: none\r\n"));
+    }
+
+    #[tokio::test]
+    async fn an_exchange_becomes_a_response_and_the_request_that_led_to_it() {
+        let records = recorded([page(b"<p>hello")]).await;
+        let [_, response, request] = records.as_slice() else {
+            panic!("{} records", records.len());
+        };
+        for (record, kind) in [(response, "response"), (request, "request")] {
+            assert_eq!(record.field("WARC-Type"), kind);
+            assert_eq!(record.field("WARC-Date"), "2026-11-16T09:30:00.412030Z");
+            assert_eq!(record.field("WARC-Target-URI"), "https://example.org/a?b=c");
+            assert_eq!(record.field("WARC-IP-Address"), "192.0.2.7");
+            assert_eq!(record.field("WARC-Protocol"), "http/1.1");
+            let media_type = format!("application/http; msgtype={kind}");
+            assert_eq!(record.field("Content-Type"), media_type);
+        }
+        assert_eq!(
+            request.field("WARC-Concurrent-To"),
+            response.field("WARC-Record-ID")
+        );
+        assert_eq!(response.get("WARC-Truncated"), None);
+        assert_eq!(
+            String::from_utf8_lossy(&response.block),
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n<p>hello"
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&request.block),
+            format!("GET /a?b=c HTTP/1.1\r\nhost: example.org\r\nuser-agent: {AGENT}\r\n\r\n")
+        );
+    }
+
+    #[tokio::test]
+    async fn payload_digests_are_sha1_in_base_32() {
+        // FIPS 180: "abc" is a9993e36 4706816a ba3e2571 7850c26c 9cd0d89d.
+        for (body, wanted) in [
+            (&b"abc"[..], "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5"),
+            (b"", "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"),
+        ] {
+            let response = response_of(page(body)).await;
+            assert_eq!(response.field("WARC-Payload-Digest"), wanted);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_record_has_a_name_of_its_own() {
+        let mut names = HashSet::new();
+        for _ in 0..2 {
+            for record in recorded((0..50).map(|_| page(b"the same"))).await {
+                let name = record.field("WARC-Record-ID").to_owned();
+                let uuid = name.strip_prefix("<urn:uuid:").unwrap();
+                let uuid: Vec<&str> = uuid.strip_suffix('>').unwrap().split('-').collect();
+                let lengths: Vec<usize> = uuid.iter().map(|part| part.len()).collect();
+                assert_eq!(lengths, [8, 4, 4, 4, 12], "{name}");
+                assert!(uuid[2].starts_with('4'), "{name}");
+                assert!(uuid[3].starts_with(['8', '9', 'a', 'b']), "{name}");
+                assert!(names.insert(name));
+            }
+        }
+        assert_eq!(names.len(), 202);
+    }
+
+    #[tokio::test]
+    async fn a_compressed_file_has_one_member_for_each_record() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc.GZ");
+        let recorder = Recorder::create(&path, AGENT).unwrap();
+        recorder.record(page(b"one")).await;
+        recorder.record(page(b"two")).await;
+        assert_eq!(recorder.finish().await.unwrap(), 2);
+        let members = members(&fs::read(path).unwrap());
+        let kinds: Vec<String> = members
+            .iter()
+            .map(|member| {
+                let records = parse(member);
+                assert_eq!(records.len(), 1);
+                records[0].field("WARC-Type").to_owned()
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            ["warcinfo", "response", "request", "response", "request"]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cut_body_says_why() {
+        for (truncation, word) in [
+            (Truncation::Length, "length"),
+            (Truncation::Disconnect, "disconnect"),
+            (Truncation::Unspecified, "unspecified"),
+        ] {
+            let mut cut = exchange(
+                "http://example.org/",
+                &[("content-length", b"1000")],
+                b"<p>hel",
+            );
+            cut.truncated = Some(truncation);
+            let response = response_of(cut).await;
+            assert_eq!(response.field("WARC-Truncated"), word);
+            assert_eq!(
+                response.http_lines(),
+                ["HTTP/1.1 200 OK", "content-length: 6"]
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn headers_are_kept_byte_for_byte_and_in_all_their_copies() {
+        let response = response_of(exchange(
+            "http://example.org/",
+            &[
+                ("set-cookie", b"a=1"),
+                ("x-name", b"M\xfcller \xff\x80"),
+                ("x-empty", b""),
+                ("set-cookie", b"b=2"),
+            ],
+            b"\r\n\r\nWARC/1.1\r\n",
+        ))
+        .await;
+        let (mut lines, body) = response.http();
+        lines.sort_unstable();
+        let wanted: [&[u8]; 5] = [
+            b"HTTP/1.1 200 OK",
+            b"set-cookie: a=1",
+            b"set-cookie: b=2",
+            // The space before the empty value is cut off above.
+            b"x-empty:",
+            b"x-name: M\xfcller \xff\x80",
+        ];
+        assert_eq!(lines, wanted);
+        assert_eq!(body, b"\r\n\r\nWARC/1.1\r\n");
+    }
+
+    #[tokio::test]
+    async fn lengths_are_true_of_the_body_in_the_record() {
+        let lengths = |headers: &[(&'static str, &[u8])]| {
+            let exchange = exchange("http://example.org/", headers, b"hello");
+            async {
+                let mut lines = response_of(exchange).await.http_lines();
+                lines.remove(0);
+                lines
+            }
+        };
+        assert!(lengths(&[]).await.is_empty());
+        for headers in [
+            &[("content-length", &b"5"[..])][..],
+            &[("content-length", b"7")],
+            &[("content-length", b"5"), ("content-length", b"7")],
+            &[("content-length", b"five")],
+            &[("transfer-encoding", b"chunked")],
+            &[("transfer-encoding", b"chunked"), ("content-length", b"9")],
+        ] {
+            assert_eq!(lengths(headers).await, ["content-length: 5"], "{headers:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_length_that_speaks_of_another_body_is_kept() {
+        let length: [(&str, &[u8]); 1] = [("content-length", b"5000")];
+        let mut unchanged = exchange("http://example.org/", &length, b"");
+        unchanged.response.status = StatusCode::NOT_MODIFIED;
+        let mut head = exchange("http://example.org/", &length, b"");
+        head.request.method = Method::HEAD;
+        for (exchange, first) in [
+            (unchanged, "HTTP/1.1 304 Not Modified"),
+            (head, "HTTP/1.1 200 OK"),
+        ] {
+            let response = response_of(exchange).await;
+            assert_eq!(response.http_lines(), [first, "content-length: 5000"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_version_of_http_is_written_as_text() {
+        for (version, protocol, written) in [
+            (Version::HTTP_10, "http/1.0", "HTTP/1.0"),
+            (Version::HTTP_11, "http/1.1", "HTTP/1.1"),
+            (Version::HTTP_2, "h2", "HTTP/1.1"),
+            (Version::HTTP_3, "h3", "HTTP/1.1"),
+        ] {
+            let mut exchange = exchange("https://[2001:db8::1]/", &[], b"");
+            exchange.request.version = version;
+            // As HTTP/2 wants it.
+            exchange.request.uri = "https://[2001:db8::1]/".parse().unwrap();
+            exchange.response.version = version;
+            exchange.response.status = StatusCode::from_u16(299).unwrap();
+            exchange.address = Some("2001:db8::1".parse().unwrap());
+            let records = recorded([exchange]).await;
+            for record in &records[1..] {
+                assert_eq!(record.field("WARC-Protocol"), protocol);
+                assert_eq!(record.field("WARC-IP-Address"), "2001:db8::1");
+            }
+            let response = &records[1].block;
+            assert!(response.starts_with(format!("{written} 299 \r\n").as_bytes()));
+            assert_eq!(records[2].http_lines()[0], format!("GET / {written}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn behind_a_proxy_the_address_is_left_out() {
+        let mut exchange = page(b"");
+        exchange.address = None;
+        assert_eq!(response_of(exchange).await.get("WARC-IP-Address"), None);
+    }
+
+    #[test]
+    fn an_existing_file_is_not_overwritten() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc.gz");
+        fs::write(&path, "precious").unwrap();
+        let error = Recorder::create(&path, AGENT).expect_err("it exists");
+        assert!(matches!(error, RecordError::Exists { .. }), "{error}");
+        assert!(error.to_string().contains("crawl.warc.gz"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_named() {
+        let directory = TempDir::new().unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
+        for parent in ["missing", "file"] {
+            let path = directory.path().join(parent).join("crawl.warc");
+            let error = Recorder::create(&path, AGENT).expect_err(parent);
+            assert!(matches!(error, RecordError::Create { .. }), "{error}");
+            assert!(error.to_string().contains("crawl.warc"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_write_the_rest_is_dropped_and_every_finish_says_why() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        fs::write(&path, "").unwrap();
+        // Opened for reading, so that every write fails.
+        let file = File::open(&path).unwrap();
+        let recorder = Recorder::start(Writer::new(path.as_path().into(), file)).unwrap();
+        for _ in 0..3 * QUEUE_LENGTH {
+            recorder.record(page(b"lost")).await;
+        }
+        for _ in 0..2 {
+            let error = recorder.finish().await.expect_err("nothing was written");
+            assert!(matches!(error, RecordError::Write { .. }), "{error}");
+            assert!(error.to_string().contains("crawl.warc"), "{error}");
+        }
+        assert!(fs::read(&path).unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn any_clone_can_finish_and_all_can_go_on() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        let recorder = Recorder::create(&path, AGENT).unwrap();
+        let clone = recorder.clone();
+        recorder.record(page(b"one")).await;
+        clone.record(page(b"two")).await;
+        assert_eq!(clone.finish().await.unwrap(), 2);
+        assert_eq!(parse(&fs::read(&path).unwrap()).len(), 5);
+        drop(clone);
+        recorder.record(page(b"three")).await;
+        assert_eq!(recorder.finish().await.unwrap(), 3);
+        assert_eq!(recorder.finish().await.unwrap(), 3);
+        assert_eq!(parse(&fs::read(&path).unwrap()).len(), 7);
+    }
+
+    #[tokio::test]
+    async fn exchanges_from_many_tasks_are_all_written() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        let recorder = Recorder::create(&path, AGENT).unwrap();
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let recorder = recorder.clone();
+                tokio::spawn(async move {
+                    for _ in 0..10 {
+                        recorder.record(page(b"page")).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(recorder.finish().await.unwrap(), 200);
+        assert_eq!(parse(&fs::read(&path).unwrap()).len(), 401);
+    }
+
+    #[tokio::test]
+    async fn what_is_in_the_queue_is_written_after_the_last_handle_is_dropped() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("crawl.warc");
+        let recorder = Recorder::create(&path, AGENT).unwrap();
+        for _ in 0..QUEUE_LENGTH {
+            recorder.record(page(b"page")).await;
+        }
+        drop(recorder);
+        let is_complete = || {
+            let bytes = fs::read(&path).unwrap();
+            let requests = bytes
+                .windows(18)
+                .filter(|some| some == b"WARC-Type: request");
+            requests.count() == QUEUE_LENGTH && bytes.ends_with(b"\r\n\r\n\r\n\r\n")
+        };
+        for _ in 0..1_000 {
+            if is_complete() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the queue was not written");
+    }
+
+    #[tokio::test]
+    async fn the_archive_reads_what_was_recorded() {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(b"<p>hello").unwrap();
+        let packed = packed.finish().unwrap();
+        for name in ["crawl.warc", "crawl.warc.gz"] {
+            let directory = TempDir::new().unwrap();
+            let path = directory.path().join(name);
+            let recorder = Recorder::create(&path, AGENT).unwrap();
+            let headers: [(&str, &[u8]); 2] = [
+                ("content-encoding", b"gzip"),
+                ("transfer-encoding", b"chunked"),
+            ];
+            let mut whole = exchange("https://example.org/", &headers, b"");
+            whole.body = packed.clone().into();
+            recorder.record(whole).await;
+            let mut cut = page(b"<p>hel");
+            cut.truncated = Some(Truncation::Length);
+            recorder.record(cut).await;
+            recorder.finish().await.unwrap();
+
+            let archive = Archive::open(&[&path], &FetchSettings::default()).unwrap();
+            assert!(archive.problems().is_empty(), "{:?}", archive.problems());
+            assert_eq!(archive.records(), 5);
+            let read = |url: &str| archive.read(&url.parse().unwrap()).unwrap().unwrap();
+            let page = read("https://example.org/");
+            assert_eq!(
+                (&*page.body, page.truncated),
+                (&b"<p>hello"[..], false),
+                "{name}"
+            );
+            let page = read("https://example.org/a?b=c");
+            assert_eq!(
+                (&*page.body, page.truncated),
+                (&b"<p>hel"[..], true),
+                "{name}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_killed_writer_loses_at_most_its_last_exchange() {
+        for name in ["crawl.warc", "crawl.warc.gz"] {
+            let directory = TempDir::new().unwrap();
+            let path = directory.path().join(name);
+            let recorder = Recorder::create(&path, AGENT).unwrap();
+            recorder.record(page(b"safe")).await;
+            recorder.finish().await.unwrap();
+            let safe = fs::read(&path).unwrap().len();
+            recorder
+                .record(exchange("https://example.org/last", &[], b"cut"))
+                .await;
+            recorder.finish().await.unwrap();
+            let whole = fs::read(&path).unwrap();
+            for end in (safe + 1..whole.len()).step_by(37) {
+                let cut = directory.path().join("cut");
+                fs::write(&cut, &whole[..end]).unwrap();
+                let mut settings = FetchSettings::default();
+                settings.archive.keep_index = false;
+                settings.archive.damaged = DamagePolicy::Salvage;
+                let archive = Archive::open(&[&cut], &settings).unwrap();
+                let url = "https://example.org/a?b=c".parse().unwrap();
+                let page = archive.read(&url).unwrap().unwrap();
+                assert_eq!(&*page.body, b"safe", "cut at {end} of {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (seconds, nanoseconds, wanted) in [
+            (0, 0, "1970-01-01T00:00:00.000000Z"),
+            (0, 999, "1970-01-01T00:00:00.000000Z"),
+            (86_399, 999_999_999, "1970-01-01T23:59:59.999999Z"),
+            (68_169_600, 0, "1972-02-29T00:00:00.000000Z"),
+            (94_694_399, 0, "1972-12-31T23:59:59.000000Z"),
+            (951_782_400, 1_000, "2000-02-29T00:00:00.000001Z"),
+            (951_868_800, 0, "2000-03-01T00:00:00.000000Z"),
+            (978_220_800, 0, "2000-12-31T00:00:00.000000Z"),
+            (1_709_251_199, 0, "2024-02-29T23:59:59.000000Z"),
+            (1_735_603_200, 0, "2024-12-31T00:00:00.000000Z"),
+            (2_147_483_648, 0, "2038-01-19T03:14:08.000000Z"),
+            (4_107_542_400, 0, "2100-03-01T00:00:00.000000Z"),
+            (4_107_542_399, 0, "2100-02-28T23:59:59.000000Z"),
+            (13_574_563_200, 0, "2400-02-29T00:00:00.000000Z"),
+            (253_402_300_799, 0, "9999-12-31T23:59:59.000000Z"),
+        ] {
+            let time = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+            assert_eq!(warc_date(time), wanted, "{seconds}");
+        }
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(warc_date(before), "1970-01-01T00:00:00.000000Z");
+    }
+
+    proptest! {
+        #[test]
+        fn each_day_is_followed_by_the_next(day in 0u64..3_000_000) {
+            let (year, month, date) = calendar_day(day);
+            let next = calendar_day(day + 1);
+            let follows = [(year, month, date + 1), (year, month + 1, 1), (year + 1, 1, 1)];
+            prop_assert!(follows.contains(&next));
+            prop_assert!(next.2 > date || date >= 28);
+            prop_assert!(next.0 == year || (month, date) == (12, 31));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Bodies: ordinary pages, noise, and much packed into little.
+
+use std::io::Write;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use flate2::write::{DeflateEncoder, GzEncoder};
+use flate2::{Compress, Compression, Crc, FlushCompress};
+
+/// 1 GiB of HTML as gzip.
+pub(super) static HTML_BOMB: LazyLock<Bytes> = LazyLock::new(|| bomb(b"<p>boom</p>\n"));
+
+/// The same, packed once more.
+pub(super) static DOUBLE_BOMB: LazyLock<Bytes> = LazyLock::new(|| gzip(&HTML_BOMB));
+
+/// 1 GiB of rules as gzip.
+pub(super) static RULES_BOMB: LazyLock<Bytes> =
+    LazyLock::new(|| bomb(b"User-agent: *\nDisallow: /private\n"));
+
+/// The links of an ordinary site. They are few, so that crawls of it end.
+const SITE: [&str; 6] = ["/", "/about", "/news", "/news/1", "/news/2", "/contact"];
+
+/// An ordinary page; its words depend on the path.
+pub(super) fn page(host: &str, target: &str) -> String {
+    linked_page(host, target, &SITE)
+}
+
+/// A page with certain links.
+pub(super) fn linked_page(host: &str, target: &str, links: &[&str]) -> String {
+    let target = escape(target);
+    let words = target.replace(|c: char| !c.is_alphanumeric(), " ");
+    let links: Vec<String> = links
+        .iter()
+        .map(|to| format!("<li><a href=\"{}\">{}</a></li>\n", escape(to), escape(to)))
+        .collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><title>{target} at {}</title></head>\n\
+         <body><h1>Page {target}</h1>\n\
+         <p>This page of the site tells you something about {words} and little else.</p>\n\
+         <ul>\n{}</ul></body></html>\n",
+        escape(host),
+        links.concat()
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// Scatters consecutive numbers, so that they look drawn.
+pub(super) fn scatter(number: usize) -> u64 {
+    let mut bits = (number as u64).wrapping_add(1);
+    for _ in 0..2 {
+        bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits ^= bits >> 29;
+    }
+    bits
+}
+
+/// Bytes after a signature that look like no text; always the same.
+pub(super) fn noise(signature: &[u8], length: usize) -> Bytes {
+    let mut bytes = signature.to_vec();
+    bytes.extend((0..=length / 8).flat_map(|at| scatter(at).to_le_bytes()));
+    bytes.truncate(length);
+    bytes.into()
+}
+
+pub(super) fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory").into()
+}
+
+/// Deflate without the zlib frame that `Content-Encoding: deflate` asks for.
+pub(super) fn raw_deflate(bytes: &[u8]) -> Bytes {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory").into()
+}
+
+/// 1 GiB of a text as one gzip member.
+///
+/// A mebibyte is packed once. Ended by a full flush it refers to nothing before it, so
+/// that its bytes may follow themselves a thousand times.
+fn bomb(text: &[u8]) -> Bytes {
+    const MEBIBYTE: usize = 1024 * 1024;
+    const TIMES: usize = 1024;
+    let block: Vec<u8> = text.iter().copied().cycle().take(MEBIBYTE).collect();
+
+    let mut packed = Vec::with_capacity(MEBIBYTE);
+    let mut compress = Compress::new(Compression::best(), false);
+    compress
+        .compress_vec(&block, &mut packed, FlushCompress::Full)
+        .expect("a fresh compressor");
+
+    let mut block_sum = Crc::new();
+    block_sum.update(&block);
+    let mut sum = Crc::new();
+    for _ in 0..TIMES {
+        sum.combine(&block_sum);
+    }
+
+    let mut bomb = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    bomb.extend(packed.repeat(TIMES));
+    // An empty last block, the checksum, and the length.
+    bomb.extend([3, 0]);
+    bomb.extend(sum.sum().to_le_bytes());
+    bomb.extend(sum.amount().to_le_bytes());
+    bomb.into()
+}

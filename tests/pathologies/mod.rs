@@ -1,0 +1,286 @@
+//! A bad web on 127.0.0.1: servers that stall, lie, flood and loop, chosen by host name.
+//!
+//! One port speaks plain HTTP and one TLS. The first label of the host says what happens:
+//! `drips.example` drips, `expired.example` shows an expired certificate, and a name that
+//! means nothing here is an ordinary site. A crawler whose names all lead to these two
+//! ports meets everything at once.
+//!
+//! The servers log for themselves what arrives, because a crawler is judged by what
+//! servers saw and not by what it says of itself.
+//!
+//! Faults are written as bytes by hand: a server library would put them right.
+//!
+//! Invariant: nothing here outlives [`Pathologies`], and no fault holds more than a few
+//! megabytes, however long it goes on.
+
+#![allow(dead_code, reason = "tests and benches each use a part of it")]
+
+/// An enum of host names: the variants, the list of all, and the first label of each.
+macro_rules! host_names {
+    ($(#[$about:meta])* $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $kind {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $kind {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The first label of hosts that behave so.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// A host that behaves so.
+            pub(crate) fn host(self) -> String {
+                format!("{}.example", self.name())
+            }
+
+            pub(super) fn of_host(host: &str) -> Option<Self> {
+                let label = host.split('.').next()?;
+                Self::ALL.iter().copied().find(|one| one.name() == label)
+            }
+        }
+    };
+}
+
+mod answers;
+mod bodies;
+mod faults;
+mod http1;
+mod http2;
+mod journal;
+mod robots;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+pub(crate) use answers::Reply;
+pub(crate) use faults::Fault;
+pub(crate) use journal::SeenRequest;
+pub(crate) use robots::RobotsFault;
+#[allow(unused_imports, reason = "not every user speaks TLS")]
+pub(crate) use tls::TlsFault;
+
+use answers::Answer;
+use faults::Asked;
+use journal::{InFlight, Journal};
+use tls::Certificates;
+
+/// The running servers. They stop when this is dropped.
+pub(crate) struct Pathologies {
+    world: Arc<World>,
+    https: SocketAddr,
+    acceptors: [AbortHandle; 2],
+}
+
+/// What all connections share.
+struct World {
+    journal: Arc<Journal>,
+    scripts: Mutex<BTreeMap<String, Arc<Script>>>,
+    certificates: Certificates,
+    http: SocketAddr,
+}
+
+type Script = dyn Fn(&str, usize) -> Reply + Send + Sync;
+
+// === impl Pathologies ===
+
+impl Pathologies {
+    /// Starts the servers in the current runtime.
+    pub(crate) async fn start() -> Self {
+        let certificates = tokio::task::spawn_blocking(Certificates::new);
+        let plain = listen();
+        let secured = listen();
+        let https = secured.local_addr().expect("a bound socket");
+        let world = Arc::new(World {
+            journal: Arc::default(),
+            scripts: Mutex::default(),
+            certificates: certificates.await.expect("keys"),
+            http: plain.local_addr().expect("a bound socket"),
+        });
+        let acceptors = [
+            tokio::spawn(accept(plain, world.clone(), Port::Plain)).abort_handle(),
+            tokio::spawn(accept(secured, world.clone(), Port::Secured)).abort_handle(),
+        ];
+        Self {
+            world,
+            https,
+            acceptors,
+        }
+    }
+
+    /// The port of plain HTTP.
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.world.http
+    }
+
+    /// The port of TLS.
+    pub(crate) fn https(&self) -> SocketAddr {
+        self.https
+    }
+
+    /// The authority behind the good certificates.
+    pub(crate) fn ca_pem(&self) -> &str {
+        self.world.certificates.ca_pem()
+    }
+
+    /// Everything a host was asked, robots.txt included.
+    pub(crate) fn requests(&self, host: &str) -> Vec<SeenRequest> {
+        self.world
+            .journal
+            .of_host(host, |seen| seen.requests.clone())
+    }
+
+    /// The targets a host was asked for, in order.
+    pub(crate) fn targets(&self, host: &str) -> Vec<String> {
+        let targets = |request: SeenRequest| request.target;
+        self.requests(host).into_iter().map(targets).collect()
+    }
+
+    /// The hosts that were asked for anything or met in a handshake, sorted.
+    pub(crate) fn all_hosts(&self) -> Vec<String> {
+        self.world.journal.hosts()
+    }
+
+    /// How often a handshake named the host, whatever became of it.
+    pub(crate) fn hellos(&self, host: &str) -> usize {
+        self.world.journal.of_host(host, |seen| seen.hellos)
+    }
+
+    /// Connections accepted and not yet closed, on both ports.
+    pub(crate) fn connections_open(&self) -> usize {
+        self.world.journal.connections_open()
+    }
+
+    pub(crate) fn connections_accepted(&self) -> usize {
+        self.world.journal.connections_accepted()
+    }
+
+    /// The highest number of requests of a host under way at the same time.
+    pub(crate) fn most_at_once(&self, host: &str) -> usize {
+        self.world.journal.of_host(host, |seen| seen.most_at_once)
+    }
+
+    /// Bytes of bodies, and of heads without end, that the system took before the peer went
+    /// away. Buffers on both sides can hold some of them unread.
+    pub(crate) fn bytes_sent(&self, host: &str) -> u64 {
+        self.world.journal.of_host(host, |seen| seen.bytes_sent)
+    }
+
+    /// Lets a closure answer for a host, robots.txt included, on both ports. It is given
+    /// the target and how often that was asked before.
+    pub(crate) fn script(
+        &self,
+        host: &str,
+        reply: impl Fn(&str, usize) -> Reply + Send + Sync + 'static,
+    ) {
+        let mut scripts = self.world.scripts.lock().expect("no panic in between");
+        scripts.insert(host.to_owned(), Arc::new(reply));
+    }
+}
+
+impl Drop for Pathologies {
+    fn drop(&mut self) {
+        for acceptor in &self.acceptors {
+            acceptor.abort();
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Logs a request and finds its answer, which is under way until the guard is dropped.
+    fn meet(&self, request: &SeenRequest) -> (Answer, InFlight) {
+        let (in_flight, before, serial) = self.journal.request(request);
+        let script = {
+            let scripts = self.scripts.lock().expect("no panic in between");
+            scripts.get(&request.host).cloned()
+        };
+        if let Some(script) = script {
+            let reply = script(&request.target, before);
+            return (Answer::Reply(reply), in_flight);
+        }
+        let asked = Asked {
+            request,
+            before,
+            serial,
+            http: self.http,
+        };
+        (answer(&asked), in_flight)
+    }
+}
+
+fn answer(asked: &Asked) -> Answer {
+    let host = &asked.request.host;
+    if let Some(fault) = RobotsFault::of_host(host) {
+        return fault.answer(asked);
+    }
+    if asked.path() == "/robots.txt" {
+        return Reply::status(404).into();
+    }
+    match Fault::of_host(host) {
+        Some(fault) => fault.answer(asked),
+        None => asked.page().into(),
+    }
+}
+
+// === the two ports ===
+
+#[derive(Clone, Copy)]
+enum Port {
+    Plain,
+    Secured,
+}
+
+/// What the system buffers for a connection. Small, so that `bytes_sent` stays near to what
+/// was read.
+const SEND_BUFFER: u32 = 64 * 1024;
+
+fn listen() -> TcpListener {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket
+        .set_send_buffer_size(SEND_BUFFER)
+        .expect("a small buffer");
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(anywhere).expect("a free port");
+    socket.listen(1024).expect("a listening socket")
+}
+
+/// Owns the connections of a port: they end with it.
+async fn accept(listener: TcpListener, world: Arc<World>, port: Port) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else {
+                    // Too many open files: some connections have to end first.
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                };
+                connections.spawn(serve(stream, world.clone(), port));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, world: Arc<World>, port: Port) {
+    let _open = world.journal.connection();
+    // Dripped bytes are to leave one by one.
+    let _ = stream.set_nodelay(true);
+    match port {
+        Port::Plain => http1::serve(stream, &world, "http").await,
+        Port::Secured => tls::serve(stream, &world).await,
+    }
+}

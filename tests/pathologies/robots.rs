@@ -1,0 +1,155 @@
+//! Hosts that are about robots.txt. Their other pages are ordinary.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
+use super::bodies::{RULES_BOMB, gzip, noise, page};
+use super::faults::Asked;
+
+host_names! {
+    /// What happens to a request for robots.txt.
+    RobotsFault {
+        /// 429.
+        Status429 = "robots-429",
+        /// 500.
+        Status500 = "robots-500",
+        /// 503.
+        Status503 = "robots-503",
+        /// 403.
+        Status403 = "robots-403",
+        /// 404.
+        Status404 = "robots-404",
+        /// The request is read, and nothing is written.
+        NeverAnswers = "robots-never-answers",
+        /// RST.
+        Resets = "robots-resets",
+        /// Five redirects on the host, then rules against `/private`.
+        FiveRedirects = "robots-redirects-5",
+        /// Six of them.
+        SixRedirects = "robots-redirects-6",
+        /// 301 to the rules of `robots-rules.example`.
+        RedirectElsewhere = "robots-redirect-elsewhere",
+        /// Two files that redirect to each other.
+        RedirectLoop = "robots-redirect-loop",
+        /// 302 to an address in a private network.
+        RedirectPrivate = "robots-redirect-private",
+        /// Rules against `/private`.
+        Rules = "robots-rules",
+        /// Rules against everything.
+        None = "robots-none",
+        /// A crawl delay of 2 seconds.
+        Delay2 = "robots-delay-2",
+        /// A crawl delay of an hour.
+        Delay3600 = "robots-delay-3600",
+        /// Rules without end, as fast as they are read.
+        Endless = "robots-endless",
+        /// Rules against everything, after 600 KiB of comments.
+        LateRule = "robots-late-rule",
+        /// A page, with status 200.
+        Html = "robots-html",
+        /// Noise, with status 200.
+        Binary = "robots-binary",
+        /// Rules against `/private` behind a byte order mark.
+        Bom = "robots-bom",
+        /// Patterns that cost backtracking matchers years on the path that the pages link
+        /// to, and at the end a rule against `/private`.
+        EvilWildcards = "robots-evil-wildcards",
+        /// Rules against `/private`, as gzip.
+        Gzip = "robots-gzip",
+        /// 1 GiB of rules against `/private`, as gzip.
+        Bomb = "robots-bomb",
+    }
+}
+
+const RULES: &str = "User-agent: *\nDisallow: /private\n";
+
+impl RobotsFault {
+    pub(super) fn answer(self, asked: &Asked) -> Answer {
+        let path = asked.path();
+        if path == "/robots.txt" {
+            return self.robots(&asked.request.host);
+        }
+        // The rest of the chains.
+        let step = path
+            .strip_prefix("/robots-")
+            .and_then(|rest| rest.strip_suffix(".txt"));
+        match (self, step) {
+            (Self::FiveRedirects, Some(step)) => chain(step, 5).into(),
+            (Self::SixRedirects, Some(step)) => chain(step, 6).into(),
+            (Self::RedirectLoop, Some(_)) => Reply::redirect("/robots.txt").into(),
+            (Self::EvilWildcards, _) => linked(asked, &evil_path()).into(),
+            _ => linked(asked, "/").into(),
+        }
+    }
+
+    fn robots(self, host: &str) -> Answer {
+        let reply = match self {
+            Self::Status429 => Reply::status(429),
+            Self::Status500 => Reply::status(500),
+            Self::Status503 => Reply::status(503),
+            Self::Status403 => Reply::status(403),
+            Self::Status404 => Reply::status(404),
+            Self::NeverAnswers => return Wire::nothing(Then::Silence).into(),
+            Self::Resets => return Wire::nothing(Then::ResetAfter(Duration::ZERO)).into(),
+            Self::FiveRedirects | Self::SixRedirects => Reply::redirect("/robots-1.txt"),
+            Self::RedirectElsewhere => Reply {
+                status: 301,
+                ..Reply::redirect("http://robots-rules.example/robots.txt")
+            },
+            Self::RedirectLoop => Reply::redirect("/robots-loop.txt"),
+            Self::RedirectPrivate => Reply::redirect("http://10.0.0.1/robots.txt"),
+            Self::Rules => Reply::text(RULES),
+            Self::None => Reply::text("User-agent: *\nDisallow: /\n"),
+            Self::Delay2 => Reply::text("User-agent: *\nCrawl-delay: 2\n"),
+            Self::Delay3600 => Reply::text("User-agent: *\nCrawl-delay: 3600\n"),
+            Self::Endless => return endless().into(),
+            Self::LateRule => Reply::text(late_rule()),
+            Self::Html => Reply::html(page(host, "/robots.txt")),
+            Self::Binary => Reply::text(noise(&[0, 0xff], 4096)),
+            Self::Bom => Reply::text(format!("\u{feff}{RULES}")),
+            Self::EvilWildcards => Reply::text(evil_wildcards()),
+            Self::Gzip => Reply::text(gzip(RULES.as_bytes())).header("Content-Encoding", "gzip"),
+            Self::Bomb => Reply::text(RULES_BOMB.clone()).header("Content-Encoding", "gzip"),
+        };
+        reply.into()
+    }
+}
+
+/// A page that links to what the rules are about.
+fn linked(asked: &Asked, link: &str) -> Reply {
+    asked.page_to(&["/private", "/public", link])
+}
+
+/// A redirect to the next step, or rules at the last.
+fn chain(step: &str, last: usize) -> Reply {
+    match step.parse::<usize>() {
+        Ok(step) if step < last => Reply::redirect(&format!("/robots-{}.txt", step + 1)),
+        _ => Reply::text(RULES),
+    }
+}
+
+fn endless() -> Wire {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
+    let piece = "Disallow: /xxxxxxxxxxxxxxxxxxxxx\n".repeat(500).into();
+    let times = FOR_EVER;
+    Wire::new(head, "User-agent: *\n", Then::Repeat { piece, times })
+}
+
+fn late_rule() -> String {
+    let line = format!("# {}\n", "nothing ".repeat(12));
+    let comments = line.repeat(600 * 1024 / line.len() + 1);
+    comments + "User-agent: *\nDisallow: /\n"
+}
+
+fn evil_wildcards() -> String {
+    let mut rules = "User-agent: *\n".to_owned();
+    for stars in 20..120 {
+        writeln!(rules, "Disallow: /{}b$", "*a".repeat(stars)).expect("memory");
+    }
+    rules + "Disallow: /private\n"
+}
+
+fn evil_path() -> String {
+    format!("/{}", "a".repeat(1500))
+}
