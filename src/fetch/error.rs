@@ -151,20 +151,20 @@ impl ErrorKind {
         }
     }
 
-    /// Whether asking again soon may help.
+    /// Whether asking again soon may help. A server that kept us waiting once will do so
+    /// again, and waiting is dear.
     #[must_use]
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::DnsFailed | Self::Timeout | Self::Broken)
+        matches!(self, Self::DnsFailed | Self::Broken)
     }
 
     /// Whether the host may still answer under another spelling: by the other scheme, with
-    /// `www.` or without.
+    /// `www.` or without. Who speaks HTTP, however badly, was found.
     #[must_use]
     pub fn leaves_other_entrances(self) -> bool {
         match self {
             Self::BadCertificate { http_instead } => http_instead,
-            Self::Disallowed | Self::Deferred { .. } => false,
-            _ => true,
+            kind => kind.is_before_http(),
         }
     }
 

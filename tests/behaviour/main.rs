@@ -11,6 +11,11 @@ mod golden;
 mod markup;
 mod terms;
 
+// === the live web ===
+mod live;
+mod manners;
+mod visits;
+
 // === the internal crawler ===
 mod sampling;
 mod scripted_web;

@@ -23,7 +23,7 @@ use crate::fetch::error::{ErrorKind, FetchError};
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
 use crate::web::{PageUrl, looks_binary};
 
-use super::connections::{Connection, Connections};
+use super::connections::{Connection, Connections, Unsent};
 use super::connector::Connector;
 use super::robots_rules;
 use super::tls::TlsSettingsError;
@@ -80,7 +80,8 @@ struct WireBody {
 
 /// Why an exchange on one connection gave nothing.
 enum Failure {
-    /// The server had closed a connection that was kept: another one may do.
+    /// The server had closed the connection before anything was sent on it: another one
+    /// may do, and no pause is due in between.
     Stale,
     Final(FetchError),
 }
@@ -162,10 +163,8 @@ impl Client {
         let answered = timeout(self.limits.first_byte, connection.send(request)).await;
         let response = match answered {
             Err(_) => return Err(timed_out(page, "begin").into()),
-            Ok(Err(error)) if connection.is_reused() && !error.is_parse() => {
-                return Err(Failure::Stale);
-            }
-            Ok(Err(error)) => return Err(no_answer(page, &error).into()),
+            Ok(Err(Unsent::Never)) => return Err(Failure::Stale),
+            Ok(Err(Unsent::Perhaps(error))) => return Err(no_answer(page, &error).into()),
             Ok(Ok(response)) => response,
         };
         let (parts, incoming) = response.into_parts();
@@ -274,7 +273,7 @@ impl Client {
 
     fn wire_limit(&self, parts: &response::Parts, wanted: Wanted) -> usize {
         match wanted {
-            Wanted::Robots => self.limits.wire_bytes.min(robots_rules::MAX_BYTES + 1),
+            Wanted::Robots => robots_rules::MAX_BYTES + 1,
             Wanted::Page if parts.status.is_success() => self.limits.wire_bytes,
             Wanted::Page => self.limits.wire_bytes.min(ERROR_BODY_BYTES),
         }
@@ -359,7 +358,7 @@ impl Client {
         }
         let limit = match wanted {
             Wanted::Page => self.body_bytes,
-            Wanted::Robots => self.body_bytes.min(robots_rules::MAX_BYTES + 1),
+            Wanted::Robots => robots_rules::MAX_BYTES + 1,
         };
         let mut content = HeaderMap::new();
         for value in headers.get_all(CONTENT_ENCODING) {

@@ -54,7 +54,6 @@ pub(super) struct Connection {
     address: Option<IpAddr>,
     paced_address: Option<IpAddr>,
     absolute_form: bool,
-    is_reused: bool,
 }
 
 /// The end of a connection that takes requests.
@@ -62,6 +61,15 @@ pub(super) struct Connection {
 pub(super) enum Sender {
     Http1(http1::SendRequest<Empty<Bytes>>),
     Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+/// Why there was no response.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// The connection was closed before the request was on its way.
+    Never,
+    /// The server may have seen the request.
+    Perhaps(hyper::Error),
 }
 
 // === impl Connections ===
@@ -104,12 +112,11 @@ impl Connections {
     }
 
     /// Keeps a connection for the next request to the same origin.
-    pub(super) fn give_back(self: &Arc<Self>, page: &PageUrl, mut connection: Connection) {
+    pub(super) fn give_back(self: &Arc<Self>, page: &PageUrl, connection: Connection) {
         let is_wanted = self.waiting.load(Ordering::Acquire) == 0 && !self.idle_time.is_zero();
         if !is_wanted || connection.is_closed() {
             return;
         }
-        connection.is_reused = true;
         let idle = Idle {
             connection,
             origin: page.clone(),
@@ -203,7 +210,6 @@ impl Connection {
             address,
             paced_address,
             absolute_form,
-            is_reused: false,
         }
     }
 
@@ -222,11 +228,6 @@ impl Connection {
         self.absolute_form
     }
 
-    /// Whether requests were made on it before.
-    pub(super) fn is_reused(&self) -> bool {
-        self.is_reused
-    }
-
     pub(super) fn speaks_http2(&self) -> bool {
         matches!(self.sender, Sender::Http2(_))
     }
@@ -234,17 +235,21 @@ impl Connection {
     pub(super) async fn send(
         &mut self,
         request: Request<Empty<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        match &mut self.sender {
+    ) -> Result<Response<Incoming>, Unsent> {
+        let sent = match &mut self.sender {
             Sender::Http1(sender) => {
-                sender.ready().await?;
-                sender.send_request(request).await
+                sender.ready().await.map_err(|_| Unsent::Never)?;
+                sender.try_send_request(request).await
             }
             Sender::Http2(sender) => {
-                sender.ready().await?;
-                sender.send_request(request).await
+                sender.ready().await.map_err(|_| Unsent::Never)?;
+                sender.try_send_request(request).await
             }
-        }
+        };
+        sent.map_err(|mut error| match error.take_message() {
+            Some(_) => Unsent::Never,
+            None => Unsent::Perhaps(error.into_error()),
+        })
     }
 
     fn is_closed(&self) -> bool {

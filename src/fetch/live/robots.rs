@@ -20,6 +20,7 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use crate::config::PolitenessSettings;
+use crate::fetch::body::Body;
 use crate::fetch::error::{DeferralCause, FetchError};
 use crate::web::PageUrl;
 
@@ -140,7 +141,8 @@ impl Robots {
                 self.unavailable(retry_after(&answer.parts.headers))
             }
             status if status.is_success() => {
-                self.found(RobotsRules::parse(&answer.body.bytes, PRODUCT_TOKEN))
+                let text = whole_lines(&answer.body);
+                self.found(RobotsRules::parse(text, PRODUCT_TOKEN))
             }
             _ => self.found(RobotsRules::allow_all()),
         }
@@ -172,6 +174,16 @@ impl Known {
         let cause = DeferralCause::RobotsUnavailable;
         let rules = self.rules.as_ref();
         rules.ok_or_else(|| deferred(&page.site(), wait, cause))
+    }
+}
+
+/// A line that was cut may forbid more than it was meant to.
+fn whole_lines(body: &Body) -> &[u8] {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    match body.bytes.iter().rposition(is_end) {
+        Some(end) if body.truncated => &body.bytes[..end],
+        None if body.truncated => &[],
+        _ => &body.bytes,
     }
 }
 

@@ -1,0 +1,306 @@
+//! Whole visits to a bad web: what becomes of the site, and what it was asked for.
+
+use std::net::TcpListener;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use sitescout::classify::SiteModel;
+use sitescout::config::{CertificatePolicy, InternalSettings, ResolveRule};
+use sitescout::internal::InternalCrawler;
+use sitescout::web::{SiteReport, SiteVisit, StopReason, UndecidedReason, Verdict};
+
+use crate::LIMITS;
+use crate::live::{Meeting, url};
+use crate::pathologies::Reply;
+use crate::scripted_web::{model, sailing};
+
+/// Learned once, and not on a thread of the runtime, which learning would block.
+static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
+    let learning = thread::spawn(model);
+    learning.join().expect("a model")
+});
+
+async fn visit(meeting: &Meeting, entry: &str) -> SiteReport {
+    let settings = InternalSettings::default();
+    let live = Arc::clone(&meeting.live);
+    let crawler = InternalCrawler::new(live, Arc::clone(&MODEL), settings, LIMITS);
+    crawler.sample(SiteVisit::at(&url(entry))).await
+}
+
+fn undecided(report: &SiteReport) -> UndecidedReason {
+    let reason = report.verdict.undecided_reason();
+    reason.unwrap_or_else(|| panic!("{report:?}"))
+}
+
+/// A site of sailing pages, the same on both ports.
+fn sailing_site(meeting: &Meeting, host: &str) {
+    meeting.web.script(host, |target, _| match target {
+        "/robots.txt" => Reply::status(404),
+        "/" => Reply::html(sailing(0, &["/a", "/b", "/c"])),
+        "/a" => Reply::html(sailing(3, &[])),
+        "/b" => Reply::html(sailing(4, &[])),
+        _ => Reply::html(sailing(5, &[])),
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_site_is_judged_and_its_cost_is_told() {
+    let meeting = Meeting::new().await;
+    sailing_site(&meeting, "club.example");
+    let report = visit(&meeting, "https://club.example/").await;
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert_eq!(report.stop_reason, StopReason::Confident);
+    let targets = meeting.web.targets("club.example");
+    assert_eq!(targets, ["/robots.txt", "/", "/a"]);
+    assert_eq!(report.cost.pages, 2);
+    assert_eq!(report.cost.robots_requests, 1);
+    assert!(report.cost.wire_bytes > 0);
+    assert_eq!(report.address, Some(meeting.web.https().ip()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_robots_txt_forbids_is_never_asked_for() {
+    let meeting = Meeting::new().await;
+    let report = visit(&meeting, "http://robots-none.example/").await;
+    assert_eq!(undecided(&report), UndecidedReason::Disallowed);
+    assert_eq!(report.stop_reason, StopReason::Disallowed);
+    assert_eq!((report.cost.pages, report.cost.robots_requests), (0, 1));
+    assert_eq!(meeting.web.targets("robots-none.example"), ["/robots.txt"]);
+
+    meeting
+        .web
+        .script("fenced.example", |target, _| match target {
+            "/robots.txt" => Reply::text("User-agent: *\nDisallow: /a\n"),
+            "/" => Reply::html(sailing(0, &["/a", "/a/b", "/c"])),
+            _ => Reply::html(sailing(3, &[])),
+        });
+    let report = visit(&meeting, "http://fenced.example/").await;
+    assert_eq!(report.verdict, Verdict::Relevant);
+    let targets = meeting.web.targets("fenced.example");
+    assert_eq!(targets, ["/robots.txt", "/", "/c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_ask_not_to_be_followed_are_not() {
+    let meeting = Meeting::new().await;
+    for (host, header) in [
+        ("nofollow.example", "nofollow"),
+        ("none.example", "none"),
+        ("ours.example", "sitescout: nofollow"),
+    ] {
+        meeting.web.script(host, move |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            "/" => Reply::html(sailing(0, &["/a"])).header("X-Robots-Tag", header),
+            _ => Reply::html(sailing(3, &[])),
+        });
+        visit(&meeting, &format!("http://{host}/")).await;
+        assert_eq!(meeting.web.targets(host), ["/robots.txt", "/"], "{host}");
+    }
+    meeting
+        .web
+        .script("meta.example", |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            "/" => {
+                let page = sailing(0, &["/a"]);
+                Reply::html(format!("<meta name=robots content=NONE>{page}"))
+            }
+            _ => Reply::html(sailing(3, &[])),
+        });
+    visit(&meeting, "http://meta.example/").await;
+    assert_eq!(meeting.web.targets("meta.example"), ["/robots.txt", "/"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_wants_to_be_left_alone_is_due_later() {
+    let meeting = Meeting::new().await;
+    for (host, requests) in [
+        ("throttled-429.example", 2),
+        ("throttled-503.example", 2),
+        ("robots-503.example", 1),
+        ("robots-429.example", 1),
+        ("robots-never-answers.example", 1),
+        ("robots-delay-3600.example", 1),
+    ] {
+        let report = visit(&meeting, &format!("http://{host}/")).await;
+        let UndecidedReason::Deferred { not_before } = undecided(&report) else {
+            panic!("{report:?}");
+        };
+        let wait = not_before.duration_since(SystemTime::now());
+        let wait = wait.expect("later").as_secs();
+        assert!((3_500..=3_600).contains(&wait), "{host}: {wait}");
+        assert_eq!(meeting.web.requests(host).len(), requests, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_keeps_failing_is_given_up() {
+    let meeting = Meeting::new().await;
+    meeting
+        .web
+        .script("broken.example", |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            "/" => {
+                let links: Vec<String> = (0..20).map(|number| format!("/{number}")).collect();
+                let links: Vec<&str> = links.iter().map(String::as_str).collect();
+                Reply::html(format!("<p>come in{}", sailing_links(&links)))
+            }
+            _ => Reply::status(500),
+        });
+    let report = visit(&meeting, "http://broken.example/").await;
+    assert_eq!(report.stop_reason, StopReason::GivenUp);
+    let requests = meeting.web.targets("broken.example").len();
+    assert_eq!(requests, 2 + InternalSettings::default().max_failures);
+
+    let report = visit(&meeting, "http://failing-500.example/").await;
+    assert_eq!(undecided(&report), UndecidedReason::Failing);
+    let report = visit(&meeting, "http://never-answers.example/").await;
+    assert_eq!(undecided(&report), UndecidedReason::Unreachable);
+    let targets = meeting.web.targets("never-answers.example");
+    assert_eq!(targets, ["/robots.txt", "/"], "it is not worth waiting twice");
+}
+
+fn sailing_links(links: &[&str]) -> String {
+    let links = links.iter().map(|link| format!("<a href={link}>x</a>"));
+    links.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_line_is_tried_again() {
+    let meeting = Meeting::new().await;
+    let report = visit(&meeting, "http://flaky.example/").await;
+    let outcomes: Vec<&str> = report
+        .steps
+        .iter()
+        .map(|step| step.outcome.name())
+        .collect();
+    assert_eq!(outcomes[..2], ["unanswered", "mute"], "{report:?}");
+    assert_eq!(
+        meeting.web.targets("flaky.example")[..3],
+        ["/robots.txt", "/", "/"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_end_and_escapes_lead_nowhere() {
+    let meeting = Meeting::new().await;
+    let report = visit(&meeting, "http://redirect-chain.example/").await;
+    let hops = InternalSettings::default().max_redirects + 1;
+    assert_eq!(report.cost.pages, hops);
+    for host in [
+        "redirect-loop",
+        "redirect-self",
+        "redirect-to-file",
+        "redirect-to-data",
+    ] {
+        let report = visit(&meeting, &format!("http://{host}.example/")).await;
+        assert!(report.cost.pages <= 3, "{host}: {report:?}");
+        assert!(report.verdict.undecided_reason().is_some(), "{host}");
+    }
+    let report = visit(&meeting, "http://redirect-to-private.example/").await;
+    assert_eq!(undecided(&report), UndecidedReason::Alias);
+    assert_eq!(report.alias_of, Some(url("http://10.0.0.1/")));
+    // Whoever follows the alias is stopped at the door.
+    let report = visit(&meeting, "http://10.0.0.1/").await;
+    assert_eq!(undecided(&report), UndecidedReason::Unreachable);
+    assert_eq!(report.cost.pages + report.cost.robots_requests, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn traps_cost_no_more_than_the_budget() {
+    let meeting = Meeting::new().await;
+    let budget = InternalSettings::default().page_budget;
+    for host in ["calendar.example", "sessions.example", "soft-404.example"] {
+        let report = visit(&meeting, &format!("http://{host}/")).await;
+        let pages = meeting.web.targets(host).len() - 1;
+        assert!(pages <= budget, "{host}: {pages}");
+        assert_eq!(pages, report.cost.pages, "{host}");
+    }
+    let sessions = meeting.web.targets("sessions.example");
+    let ids = sessions
+        .iter()
+        .filter(|target| target.contains("jsessionid"));
+    assert_eq!(ids.count(), 0, "{sessions:?}");
+    let report = visit(&meeting, "http://cookie-wall.example/").await;
+    assert!(report.cost.pages <= 2, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_https_is_read_by_http_and_that_is_remembered() {
+    // Nobody listens at a port that was just given back.
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let closed = closed.local_addr().expect("an address");
+    let meeting = Meeting::with(|settings| {
+        let rule = ResolveRule {
+            host: "old.example".to_owned(),
+            address: closed,
+            tls: true,
+        };
+        settings.resolve.insert(0, rule);
+    })
+    .await;
+    meeting.web.script("old.example", |target, _| match target {
+        "/robots.txt" => Reply::status(404),
+        "/" => Reply::html(sailing(
+            0,
+            &["https://old.example/a", "https://old.example/b"],
+        )),
+        _ => Reply::html(sailing(3, &[])),
+    });
+    let report = visit(&meeting, "https://old.example/").await;
+    assert_eq!(report.verdict, Verdict::Relevant, "{report:?}");
+    assert_eq!(report.cost.unanswered, 1, "https was tried once");
+    let urls: Vec<&str> = report.steps.iter().map(|step| step.url.as_str()).collect();
+    assert_eq!(
+        urls,
+        [
+            "https://old.example/",
+            "http://old.example/",
+            "http://old.example/a"
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_certificate_is_an_outcome_of_its_own() {
+    for (policy, wanted) in [
+        (
+            CertificatePolicy::Refuse,
+            Verdict::Undecided(UndecidedReason::BadCertificate),
+        ),
+        (CertificatePolicy::Http, Verdict::Relevant),
+    ] {
+        let meeting = Meeting::with(|settings| settings.bad_certificate = policy).await;
+        sailing_site(&meeting, "expired.example");
+        let report = visit(&meeting, "https://expired.example/").await;
+        assert_eq!(report.verdict, wanted);
+        let schemes = meeting.web.requests("expired.example");
+        assert!(schemes.iter().all(|request| request.scheme == "http"));
+        assert_eq!(schemes.is_empty(), policy == CertificatePolicy::Refuse);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_at_one_page_an_hour_is_judged_by_that_page() {
+    let meeting = Meeting::with(|settings| {
+        settings.politeness.longest_wait = Duration::from_millis(500);
+    })
+    .await;
+    meeting
+        .web
+        .script("patient.example", |target, _| match target {
+            "/robots.txt" => Reply::text("User-agent: *\nCrawl-delay: 2\n"),
+            "/" => Reply::html(sailing(0, &["/a", "/b"])),
+            _ => Reply::html(sailing(3, &[])),
+        });
+    let report = visit(&meeting, "http://patient.example/").await;
+    assert!(matches!(
+        undecided(&report),
+        UndecidedReason::Deferred { .. }
+    ));
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let report = visit(&meeting, "http://patient.example/").await;
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert_eq!(report.stop_reason, StopReason::BudgetSpent);
+    assert_eq!(meeting.web.targets("patient.example"), ["/robots.txt", "/"]);
+}
