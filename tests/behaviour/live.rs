@@ -125,15 +125,18 @@ fn wanted(fault: Fault) -> &'static str {
         | Fault::Garbage
         | Fault::Http09
         | Fault::Upgrade => "malformed",
-        // What came before the break is kept, as browsers do.
-        Fault::LongLength | Fault::BrokenChunks | Fault::UnfinishedChunks | Fault::ResetsInBody => {
-            "200 cut"
-        }
-        Fault::EndlessBody | Fault::EndlessLength | Fault::GzipBomb | Fault::DoubleBomb => {
-            "200 cut"
-        }
-        // Not downloaded past the headers, or past the bytes that tell.
-        Fault::Image | Fault::NoTypeBinary => "200 cut",
+        // Cut by us: at the limits, past the headers, past the bytes that tell. Or by them:
+        // what came before the break is kept, as browsers do.
+        Fault::EndlessBody
+        | Fault::EndlessLength
+        | Fault::GzipBomb
+        | Fault::DoubleBomb
+        | Fault::Image
+        | Fault::NoTypeBinary
+        | Fault::LongLength
+        | Fault::BrokenChunks
+        | Fault::UnfinishedChunks
+        | Fault::ResetsInBody => "200 cut",
         Fault::ShortLength
         | Fault::EarlyHints
         | Fault::NoReason
@@ -235,15 +238,15 @@ async fn robots_txt_of_every_kind() {
 
 fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
     match fault {
-        // RFC 9309, 2.3.1.4: unreachable is complete disallow, for now.
+        // RFC 9309, 2.3.1.4: unreachable is complete disallow, for now. And with a delay of
+        // an hour the first page is due in an hour.
         RobotsFault::Status429
         | RobotsFault::Status500
         | RobotsFault::Status503
         | RobotsFault::NeverAnswers
         | RobotsFault::Resets
-        | RobotsFault::RedirectPrivate => ("deferred", "deferred"),
-        // The first page would be due in an hour.
-        RobotsFault::Delay3600 => ("deferred", "deferred"),
+        | RobotsFault::RedirectPrivate
+        | RobotsFault::Delay3600 => ("deferred", "deferred"),
         // 2.3.1.3: unavailable is full allow. So is what has no rules in it, or has its
         // rules beyond the 500 KiB of 2.5, or more redirects than the five of 2.3.1.2.
         RobotsFault::Status403
@@ -253,8 +256,8 @@ fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
         | RobotsFault::LateRule
         | RobotsFault::Html
         | RobotsFault::Binary
-        | RobotsFault::Endless => ("200", "200"),
-        RobotsFault::Delay2 => ("200", "200"),
+        | RobotsFault::Endless
+        | RobotsFault::Delay2 => ("200", "200"),
         RobotsFault::FiveRedirects
         | RobotsFault::RedirectElsewhere
         | RobotsFault::Rules

@@ -14,6 +14,7 @@ mod terms;
 // === the live web ===
 mod live;
 mod manners;
+mod recording;
 mod visits;
 
 // === the internal crawler ===

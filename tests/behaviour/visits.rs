@@ -157,7 +157,11 @@ async fn a_site_that_keeps_failing_is_given_up() {
     let report = visit(&meeting, "http://never-answers.example/").await;
     assert_eq!(undecided(&report), UndecidedReason::Unreachable);
     let targets = meeting.web.targets("never-answers.example");
-    assert_eq!(targets, ["/robots.txt", "/"], "it is not worth waiting twice");
+    assert_eq!(
+        targets,
+        ["/robots.txt", "/"],
+        "it is not worth waiting twice"
+    );
 }
 
 fn sailing_links(links: &[&str]) -> String {

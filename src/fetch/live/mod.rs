@@ -26,6 +26,7 @@ mod robots_rules;
 mod tls;
 mod turns;
 
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -60,6 +61,8 @@ pub struct LiveWeb {
     turns: Turns,
     client: Client,
     metrics: FetchMetrics,
+    /// Told once: links to hosts that are not mapped are many.
+    no_contact: Once,
 }
 
 /// Why the live web cannot be asked at all.
@@ -95,6 +98,7 @@ impl LiveWeb {
             turns: Turns::new(settings.politeness.clone()),
             client: Client::new(settings, connections, user_agent, recorder)?,
             metrics,
+            no_contact: Once::new(),
         })
     }
 
@@ -158,6 +162,11 @@ impl Fetcher for LiveWeb {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let started = Instant::now();
         let result = self.read(page).await;
+        if let Err(error) = &result
+            && error.kind == ErrorKind::NoContact
+        {
+            self.no_contact.call_once(|| tracing::warn!(%error));
+        }
         self.metrics.count_page(&result, started.elapsed());
         result
     }
