@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where third-party crates may be used; all others may be used anywhere.
-const CONFINED: [(&str, &[&str]); 20] = [
+const CONFINED: [(&str, &[&str]); 31] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("serde_json", &["cli"]),
@@ -28,6 +28,17 @@ const CONFINED: [(&str, &[&str]); 20] = [
     ("linfa_linalg", &["classify"]),
     ("ndarray", &["classify"]),
     ("indicatif", &["cli"]),
+    ("hyper", &["fetch"]),
+    ("hyper_util", &["fetch"]),
+    ("http_body_util", &["fetch"]),
+    ("rustls", &["fetch"]),
+    ("tokio_rustls", &["fetch"]),
+    ("hickory_resolver", &["fetch"]),
+    ("governor", &["fetch"]),
+    ("quick_cache", &["fetch"]),
+    ("sha1", &["fetch"]),
+    ("humantime", &["config"]),
+    ("prometheus", &["telemetry", "fetch"]),
     ("rayon", &["classify", "training", "lab"]),
 ];
 

@@ -192,3 +192,179 @@ fn redirect_target(url: &PageUrl, answer: &Answer) -> Option<PageUrl> {
     let reference = String::from_utf8_lossy(location.as_bytes());
     PageUrl::join(url.as_url(), &reference).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::SystemTime;
+
+    use http::Response;
+    use tokio::task::JoinSet;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::fetch::error::ErrorKind;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// Answers with one status and one text, and counts how often it was asked.
+    struct Server {
+        answer: Mutex<(u16, &'static str)>,
+        retry_after: Option<&'static str>,
+        asked: AtomicUsize,
+    }
+
+    impl Server {
+        fn new(status: u16, text: &'static str) -> Self {
+            Self {
+                answer: Mutex::new((status, text)),
+                retry_after: None,
+                asked: AtomicUsize::new(0),
+            }
+        }
+
+        fn asked(&self) -> usize {
+            self.asked.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Road for Server {
+        async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
+            assert_eq!(url.path(), "/robots.txt");
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_millis(50)).await;
+            let (status, text) = *self.answer.lock().unwrap();
+            let mut response = Response::builder().status(status);
+            if let Some(wait) = self.retry_after {
+                response = response.header("retry-after", wait);
+            }
+            Ok(Answer {
+                parts: response.body(()).unwrap().into_parts().0,
+                body: Body {
+                    bytes: text.as_bytes().to_vec(),
+                    truncated: false,
+                },
+                address: None,
+                wire_bytes: 0,
+                duration: Duration::ZERO,
+            })
+        }
+    }
+
+    fn robots() -> Robots {
+        Robots::new(&PolitenessSettings::default())
+    }
+
+    fn page(text: &str) -> PageUrl {
+        text.parse().unwrap()
+    }
+
+    /// Whether a page may be read; an error tells when to come back, in seconds.
+    async fn may_read(robots: &Robots, server: &Server, url: &str) -> Result<bool, u64> {
+        let page = page(url);
+        let (known, _) = robots.rules_for(&page, server).await.unwrap();
+        match known.rules(&page) {
+            Ok(rules) => Ok(rules.allows(page.target())),
+            Err(error) => match error.kind {
+                ErrorKind::Deferred { not_before, .. } => {
+                    let wait = not_before.duration_since(SystemTime::now()).unwrap();
+                    Err(wait.as_secs() + 1)
+                }
+                kind => panic!("{kind:?}"),
+            },
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rules_are_believed_for_a_day() {
+        let robots = robots();
+        let server = Server::new(200, "User-agent: *\nDisallow: /a");
+        assert_eq!(
+            may_read(&robots, &server, "http://x.org/a").await,
+            Ok(false)
+        );
+        *server.answer.lock().unwrap() = (200, "");
+        advance(Duration::from_secs(86_399)).await;
+        assert_eq!(
+            may_read(&robots, &server, "http://x.org/a").await,
+            Ok(false)
+        );
+        assert_eq!(server.asked(), 1);
+        advance(Duration::from_secs(2)).await;
+        assert_eq!(may_read(&robots, &server, "http://x.org/a").await, Ok(true));
+        assert_eq!(server.asked(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_origin_has_rules_of_its_own() {
+        let robots = robots();
+        let server = Server::new(404, "");
+        for origin in [
+            "http://x.org/",
+            "https://x.org/",
+            "http://www.x.org/",
+            "http://x.org:81/",
+        ] {
+            assert_eq!(may_read(&robots, &server, origin).await, Ok(true));
+        }
+        assert_eq!(server.asked(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_ends_when_it_was_said_to() {
+        let robots = robots();
+        let server = Server::new(503, "");
+        assert_eq!(may_read(&robots, &server, "http://x.org/").await, Err(3600));
+        assert_eq!(
+            may_read(&robots, &server, "http://x.org/b").await,
+            Err(3600)
+        );
+        assert_eq!(server.asked(), 1, "not again and again");
+        *server.answer.lock().unwrap() = (200, "");
+        advance(HOUR).await;
+        assert_eq!(may_read(&robots, &server, "http://x.org/").await, Ok(true));
+
+        for (retry_after, wait) in [("7200", 7_200), ("1", 60), ("9999999", 86_400)] {
+            let mut server = Server::new(429, "");
+            server.retry_after = Some(retry_after);
+            let origin = format!("http://{retry_after}.org/");
+            assert_eq!(may_read(&robots, &server, &origin).await, Err(wait));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_who_want_the_same_rules_ask_once() {
+        let (robots, server) = (Arc::new(robots()), Arc::new(Server::new(404, "")));
+        let mut readers = JoinSet::new();
+        for number in 0..50 {
+            let (robots, server) = (Arc::clone(&robots), Arc::clone(&server));
+            readers.spawn(async move {
+                let page = format!("http://x.org/{number}");
+                may_read(&robots, &server, &page).await
+            });
+        }
+        assert!(readers.join_all().await.iter().all(|may| *may == Ok(true)));
+        assert_eq!(server.asked(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded_however_many_hosts_there_are() {
+        let bytes = 1 << 20;
+        let robots = Robots::new(&PolitenessSettings {
+            robots_cache: bytes,
+            ..PolitenessSettings::default()
+        });
+        let server = Server::new(200, "User-agent: *\nDisallow: /some/long/path/of/a/site");
+        for number in 0..5_000 {
+            let page = format!("http://host{number}.org/");
+            assert_eq!(may_read(&robots, &server, &page).await, Ok(true));
+        }
+        assert!(
+            robots.cache.weight() <= bytes as u64,
+            "{}",
+            robots.cache.weight()
+        );
+        assert!(robots.cache.len() > 100);
+    }
+}

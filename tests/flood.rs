@@ -1,0 +1,139 @@
+//! Everything at once: several hundred concurrent fetches against every fault there is.
+//!
+//! In a process of its own, because it measures the memory of the process. The servers run
+//! in it too, on a runtime of their own; what they hold is a few megabytes.
+
+#[path = "pathologies/mod.rs"]
+mod pathologies;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sitescout::config::{FetchSettings, ResolveRule};
+use sitescout::fetch::{ErrorKind, FetchMetrics, Fetcher, LiveWeb};
+use sitescout::telemetry::Metrics;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use pathologies::{Fault, Pathologies, RobotsFault, TlsFault};
+
+/// So many hosts have each fault.
+const HOSTS_PER_FAULT: usize = 6;
+
+const WIRE_BYTES: usize = 256 << 10;
+const BODY_BYTES: usize = 512 << 10;
+
+/// The most that the process may grow by, servers included: the bodies of the hosts that fill
+/// their limits, about a hundred, and what each connection holds beside, some 64 KiB.
+const BOUND: usize = 256 << 20;
+
+fn settings(web: &Pathologies, ca_file: std::path::PathBuf) -> FetchSettings {
+    let rule = |address, tls| ResolveRule {
+        host: "*.example".to_owned(),
+        address,
+        tls,
+    };
+    let mut settings = FetchSettings {
+        resolve: vec![rule(web.https(), true), rule(web.http(), false)],
+        ca_file: Some(ca_file),
+        body_bytes: BODY_BYTES,
+        ..FetchSettings::default()
+    };
+    settings.politeness.pause = Duration::from_millis(10);
+    settings.limits.wire_bytes = WIRE_BYTES;
+    settings.limits.connect = Duration::from_secs(3);
+    settings.limits.first_byte = Duration::from_secs(3);
+    settings.limits.request = Duration::from_secs(6);
+    settings.limits.idle = Duration::from_millis(300);
+    settings
+}
+
+fn addresses() -> Vec<String> {
+    let plain = Fault::ALL.iter().map(|fault| ("http", fault.name()));
+    let robots = RobotsFault::ALL.iter().map(|fault| ("http", fault.name()));
+    let tls = TlsFault::ALL.iter().map(|fault| ("https", fault.name()));
+    let both = Fault::ALL.iter().map(|fault| ("https", fault.name()));
+    let faults = plain.chain(robots).chain(tls).chain(both);
+    faults
+        .flat_map(|(scheme, fault)| {
+            let parents = 0..HOSTS_PER_FAULT;
+            parents.map(move |parent| format!("{scheme}://{fault}.{scheme}{parent}.example/"))
+        })
+        .collect()
+}
+
+/// A line of `/proc/self/status`, in bytes.
+fn memory(line: &str) -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("a Linux");
+    let found = status.lines().find_map(|text| text.strip_prefix(line));
+    let kilobytes = found.expect("the line").trim().trim_end_matches(" kB");
+    kilobytes.parse::<usize>().expect("a number") << 10
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "the figure is worth reading")]
+fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
+    let servers = Runtime::new().expect("a runtime");
+    let crawler = Runtime::new().expect("a runtime");
+    let web = Arc::new(servers.block_on(Pathologies::start()));
+    let directory = tempfile::tempdir().expect("a directory");
+    let ca_file = directory.path().join("ca.pem");
+    fs::write(&ca_file, web.ca_pem()).expect("room for a file");
+    let metrics = FetchMetrics::register(&Metrics::new());
+    let live = LiveWeb::new(&settings(&web, ca_file), metrics.clone(), None);
+    let live = Arc::new(live.expect("usable settings"));
+    let addresses = addresses();
+    let at_once = addresses.len();
+    assert!(at_once > 500, "{at_once}");
+    let before = memory("VmRSS:");
+    crawler.block_on(async {
+        let mut fetches = JoinSet::new();
+        for address in addresses {
+            let live = Arc::clone(&live);
+            fetches.spawn(async move {
+                let page = address.parse().expect("an address");
+                // The second time, what was learned the first time counts.
+                for _ in 0..2 {
+                    let _ = live.fetch(&page).await;
+                }
+            });
+        }
+        // A panic in any of them is one here.
+        fetches.join_all().await;
+        while live.connections_open() > 0 || web.connections_open() > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let tasks = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        while tasks() > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let outcomes = ["2xx", "3xx", "4xx", "5xx"];
+    let labels = outcomes.iter().chain(&ErrorKind::LABELS);
+    let counted: u64 = labels.map(|label| metrics.pages(label)).sum();
+    assert_eq!(
+        counted,
+        2 * at_once as u64,
+        "every fetch ended and was counted"
+    );
+    for label in outcomes
+        .iter()
+        .chain(&["timeout", "too_slow", "broken", "malformed"])
+    {
+        let met = metrics.pages(label) > 0 || *label == "4xx";
+        assert!(met, "nothing came of {label}");
+    }
+    let grown = memory("VmHWM:").saturating_sub(before);
+    println!(
+        "{at_once} fetches at once: {} MB at most, bound {} MB",
+        grown >> 20,
+        BOUND >> 20
+    );
+    assert!(grown < BOUND, "{grown} bytes, more than {BOUND}");
+}
