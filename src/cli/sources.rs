@@ -125,6 +125,7 @@ pub(super) fn read_corpus(
 ) -> anyhow::Result<Corpus> {
     let limits = WalkLimits {
         pages_per_site: settings.training.pages_per_site,
+        sites_at_once: web.sites_at_once,
         parse: parse_limits(settings),
     };
     let progress = progress_bar(labels.labels.len(), "reading sites");

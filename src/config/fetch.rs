@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use super::section::Section;
 use super::value::{
-    addresses, boolean, byte_size, choice, contact, duration, networks, optional_text, ports,
-    proxy, resolve_rules, texts, whole_number,
+    addresses, boolean, byte_size, choice, contact, duration, media_types, networks, optional_text,
+    ports, proxy, resolve_rules, whole_number,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -236,7 +236,7 @@ impl LimitSettings {
                 byte_size(8 << 10..=16 << 20),
             ),
             headers: limits.value("headers", self.headers, whole_number(10..=10_000)),
-            content_types: limits.value("content_types", self.content_types.clone(), texts),
+            content_types: limits.value("content_types", self.content_types.clone(), media_types),
             connections: limits.value("connections", self.connections, whole_number(1..=1_000_000)),
             idle: limits.value("idle", self.idle, duration(Duration::ZERO..=HOUR)),
         }

@@ -180,6 +180,16 @@ pub(super) fn networks(value: &DeValue<'_>) -> Result<Vec<IpNet>, String> {
     })
 }
 
+/// Media types without parameters, in lower case.
+pub(super) fn media_types(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = "a list of media types such as \"text/html\"";
+    list(value, wanted, |item| {
+        let text = item.as_str()?;
+        let is_type = text.split('/').count() == 2 && !text.contains([';', ' ', '*']);
+        is_type.then(|| text.to_ascii_lowercase())
+    })
+}
+
 /// Ports.
 pub(super) fn ports(value: &DeValue<'_>) -> Result<Vec<u16>, String> {
     list(value, "a list of ports such as 80 and 8080", |item| {

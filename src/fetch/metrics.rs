@@ -104,9 +104,9 @@ impl FetchMetrics {
         self.robots.with_label_values(&[label]).inc();
     }
 
-    pub(super) fn set_connections(&self, open: usize) {
-        self.connections
-            .set(i64::try_from(open).unwrap_or(i64::MAX));
+    /// The gauge of open connections.
+    pub(super) fn connections(&self) -> IntGauge {
+        self.connections.clone()
     }
 }
 

@@ -24,9 +24,6 @@ use crate::web::{
 
 use super::labels::Label;
 
-/// So many sites are read at once.
-const SITES_AT_ONCE: usize = 8;
-
 /// A walk ends after so many requests for each page wanted: dangling links have an end.
 const REQUESTS_PER_PAGE: usize = 4;
 
@@ -41,6 +38,8 @@ const MAX_REDIRECTS: usize = 5;
 pub struct WalkLimits {
     /// The pages of each site.
     pub pages_per_site: usize,
+    /// The sites read at once.
+    pub sites_at_once: usize,
     /// How pages are read.
     pub parse: ParseLimits,
 }
@@ -91,7 +90,7 @@ impl Corpus {
         limits: WalkLimits,
         mut progress: impl FnMut(usize),
     ) -> Self {
-        let seats = Arc::new(Semaphore::new(SITES_AT_ONCE));
+        let seats = Arc::new(Semaphore::new(limits.sites_at_once));
         let mut walks = JoinSet::new();
         for (at, label) in labels.iter().enumerate() {
             let (fetcher, seats) = (Arc::clone(&fetcher), Arc::clone(&seats));

@@ -168,6 +168,7 @@ fn real_sites_are_judged_as_well_as_we_say() {
     let settings = Settings::default();
     let limits = WalkLimits {
         pages_per_site: settings.training.pages_per_site,
+        sites_at_once: 8,
         parse: LIMITS,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -425,6 +425,7 @@ fn training_reads_the_first_pages_breadth_first() {
     let read = |pages_per_site| {
         let limits = WalkLimits {
             pages_per_site,
+            sites_at_once: 8,
             parse: crate::LIMITS,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -138,6 +138,7 @@ pub(crate) fn model() -> Arc<SiteModel> {
     let labels = Labels::parse(&labels).expect("labels");
     let limits = WalkLimits {
         pages_per_site: 25,
+        sites_at_once: 8,
         parse: LIMITS,
     };
     let runtime = runtime();

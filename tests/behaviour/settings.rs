@@ -1,6 +1,8 @@
 //! Settings: the shipped file, and what is wrong with other ones.
 
-use sitescout::config::{DamagePolicy, PageClassifierChoice, Settings};
+use std::time::Duration;
+
+use sitescout::config::{CertificatePolicy, DamagePolicy, PageClassifierChoice, Settings};
 
 const SHIPPED: &str = include_str!("../../config.toml");
 
@@ -49,6 +51,117 @@ fn values_are_read() {
             "3:18: `internal.link_threshold` must be a number from 0 to 1000000, not \"far\"",
         ]
     );
+}
+
+#[test]
+fn the_live_web_has_settings_with_units() {
+    let text = "[fetch]
+contact = 'crawl@example.org'
+resolve = [
+    { host = '*.Example.', address = '127.0.0.1:8080' },
+    { host = 'münchen.test', address = '[::1]:8443', tls = true },
+]
+allow_addresses = ['10.0.0.0/8', '192.168.1.1', 'fd00::/8']
+ports = [80, 8080]
+dns_servers = ['9.9.9.9', '[::1]:5353']
+proxy = 'http://me:p%40ss@proxy.example:3128'
+ca_file = '/etc/ca.pem'
+bad_certificate = 'http'
+[fetch.limits]
+connect = '1500 ms'
+request = '2 min'
+content_types = ['Text/HTML']
+[fetch.politeness]
+pause = '250ms'
+robots_max_age = '2 h'
+";
+    let fetch = Settings::parse(text).expect("settings").fetch;
+    assert_eq!(fetch.contact.as_deref(), Some("crawl@example.org"));
+    let rules: Vec<(&str, String, bool)> = fetch
+        .resolve
+        .iter()
+        .map(|rule| (&*rule.host, rule.address.to_string(), rule.tls))
+        .collect();
+    assert_eq!(
+        rules,
+        [
+            ("*.example", "127.0.0.1:8080".to_owned(), false),
+            ("xn--mnchen-3ya.test", "[::1]:8443".to_owned(), true),
+        ]
+    );
+    let ranges: Vec<String> = fetch
+        .allow_addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(ranges, ["10.0.0.0/8", "192.168.1.1/32", "fd00::/8"]);
+    assert_eq!(fetch.ports, [80, 8080]);
+    let servers: Vec<String> = fetch.dns_servers.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["9.9.9.9:53", "[::1]:5353"]);
+    let proxy = fetch.proxy.expect("a proxy");
+    assert_eq!((&*proxy.host, proxy.port), ("proxy.example", 3128));
+    let credentials = ("me".to_owned(), "p@ss".to_owned());
+    assert_eq!(proxy.credentials, Some(credentials));
+    assert_eq!(fetch.bad_certificate, CertificatePolicy::Http);
+    assert_eq!(fetch.limits.connect, Duration::from_millis(1_500));
+    assert_eq!(fetch.limits.request, Duration::from_mins(2));
+    assert_eq!(fetch.limits.content_types, ["text/html"]);
+    assert_eq!(fetch.politeness.pause, Duration::from_millis(250));
+    assert_eq!(fetch.politeness.robots_max_age, Duration::from_hours(2));
+}
+
+#[test]
+fn wrong_settings_for_the_live_web_say_what_would_be_right() {
+    for (setting, wanted) in [
+        (
+            "contact = 'me'",
+            "a URL such as \"https://example.org/crawler\" or a mail",
+        ),
+        ("contact = 'https://a.org/(x)'", "a URL such as"),
+        ("contact = \"a@b.org\\r\\nX: y\"", "a URL such as"),
+        (
+            "resolve = [{ host = '*.example' }]",
+            "a list of rules such as { host",
+        ),
+        (
+            "resolve = [{ host = 'a', address = '127.0.0.1:1', to = 1 }]",
+            "a list of rules",
+        ),
+        (
+            "resolve = [{ host = 'a.*.b', address = '127.0.0.1:1' }]",
+            "a list of rules",
+        ),
+        ("resolve = '*.example'", "a list of rules"),
+        (
+            "allow_addresses = ['10.0.0.0/33']",
+            "a list of addresses or ranges such as",
+        ),
+        ("ports = [0]", "a list of ports such as 80"),
+        ("ports = [65536]", "a list of ports such as 80"),
+        ("dns_servers = ['localhost']", "a list of addresses such as"),
+        (
+            "proxy = 'socks5://127.0.0.1:1080'",
+            "the address of an HTTP proxy, such as",
+        ),
+        ("limits.connect = 10", "a time from 10ms to 1h, such as"),
+        (
+            "limits.connect = '10 years'",
+            "a time from 10ms to 1h, such as",
+        ),
+        (
+            "limits.content_types = ['html']",
+            "a list of media types such as",
+        ),
+        (
+            "politeness.robots_max_age = '2 days'",
+            "a time from 1s to 1day, such as",
+        ),
+        ("politeness.pause = '-1 s'", "a time from 0s to 1h, such as"),
+    ] {
+        let found = problems(&format!("[fetch]\n{setting}\n"));
+        assert_eq!(found.len(), 1, "{setting}: {found:?}");
+        assert!(found[0].contains(wanted), "{setting}: {found:?}");
+    }
 }
 
 #[test]

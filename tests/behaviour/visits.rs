@@ -9,11 +9,12 @@ use sitescout::classify::SiteModel;
 use sitescout::config::{CertificatePolicy, InternalSettings, ResolveRule};
 use sitescout::internal::InternalCrawler;
 use sitescout::web::{SiteReport, SiteVisit, StopReason, UndecidedReason, Verdict};
+use tokio::task::JoinSet;
 
 use crate::LIMITS;
 use crate::live::{Meeting, url};
 use crate::pathologies::Reply;
-use crate::scripted_web::{model, sailing};
+use crate::scripted_web::{model, mute, sailing};
 
 /// Learned once, and not on a thread of the runtime, which learning would block.
 static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
@@ -79,6 +80,41 @@ async fn what_robots_txt_forbids_is_never_asked_for() {
     assert_eq!(report.verdict, Verdict::Relevant);
     let targets = meeting.web.targets("fenced.example");
     assert_eq!(targets, ["/robots.txt", "/", "/c"]);
+}
+
+/// `Crawl-delay`, a robots.txt that cannot be had, and `Disallow: /`: crawlers are measured by
+/// these, on two hosts of six pages each.
+#[tokio::test(flavor = "multi_thread")]
+async fn crawl_delay_outages_and_disallow_are_all_obeyed() {
+    let meeting = Arc::new(Meeting::new().await);
+    let cases = [
+        ("delay", 200, "User-agent: *\nCrawl-delay: 1\n", 6),
+        ("outage", 503, "", 0),
+        ("closed", 200, "User-agent: *\nDisallow: /\n", 0),
+    ];
+    let mut visits = JoinSet::new();
+    for (name, status, rules, pages) in cases {
+        for number in 0..2 {
+            let host = format!("{name}{number}.example");
+            meeting.web.script(&host, move |target, _| match target {
+                "/robots.txt" if status == 200 => Reply::text(rules),
+                "/robots.txt" => Reply::status(status),
+                "/" => Reply::html(mute("home", &["/1", "/2", "/3", "/4", "/5"])),
+                page => Reply::html(mute(&page[1..], &[])),
+            });
+            let meeting = Arc::clone(&meeting);
+            visits.spawn(async move {
+                visit(&meeting, &format!("http://{host}/")).await;
+                let requests = meeting.web.requests(&host);
+                assert_eq!(requests.len(), 1 + pages, "{host}");
+                for pair in requests.windows(2) {
+                    let gap = pair[1].at - pair[0].at;
+                    assert!(gap >= Duration::from_secs(1), "{host}: {gap:?}");
+                }
+            });
+        }
+    }
+    visits.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -97,13 +97,13 @@ impl From<FetchError> for Failure {
 impl Client {
     pub(super) fn new(
         settings: &FetchSettings,
-        connections: usize,
+        connections: Connections,
         user_agent: HeaderValue,
         recorder: Option<Recorder>,
     ) -> Result<Self, TlsSettingsError> {
         Ok(Self {
             connector: Connector::new(settings)?,
-            connections: Arc::new(Connections::new(connections, settings.limits.idle)),
+            connections: Arc::new(connections),
             recorder,
             user_agent,
             limits: settings.limits.clone(),

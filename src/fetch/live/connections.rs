@@ -19,6 +19,7 @@ use http::{Request, Response};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use prometheus::IntGauge;
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -36,6 +37,7 @@ pub(super) struct Connections {
     idle: Mutex<FxHashMap<SiteId, Idle>>,
     idle_time: Duration,
     has_reaper: AtomicBool,
+    gauge: IntGauge,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,13 @@ struct Idle {
     /// A page of the origin it leads to.
     origin: PageUrl,
     since: Instant,
+}
+
+/// The right to one open connection, counted as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Seat {
+    _permit: OwnedSemaphorePermit,
+    gauge: IntGauge,
 }
 
 /// One connection, closed when it is dropped.
@@ -75,7 +84,7 @@ pub(super) enum Unsent {
 // === impl Connections ===
 
 impl Connections {
-    pub(super) fn new(total: usize, idle_time: Duration) -> Self {
+    pub(super) fn new(total: usize, idle_time: Duration, gauge: IntGauge) -> Self {
         Self {
             seats: Arc::new(Semaphore::new(total)),
             total,
@@ -83,6 +92,7 @@ impl Connections {
             idle: Mutex::default(),
             idle_time,
             has_reaper: AtomicBool::new(false),
+            gauge,
         }
     }
 
@@ -100,15 +110,15 @@ impl Connections {
     }
 
     /// Waits for the right to open a connection.
-    pub(super) async fn seat(&self) -> OwnedSemaphorePermit {
+    pub(super) async fn seat(&self) -> Seat {
         let seats = Arc::clone(&self.seats);
-        if let Ok(seat) = Arc::clone(&seats).try_acquire_owned() {
-            return seat;
+        if let Ok(permit) = Arc::clone(&seats).try_acquire_owned() {
+            return Seat::new(permit, &self.gauge);
         }
         let _waiting = Waiting::new(&self.waiting);
         self.close_oldest();
-        let seat = seats.acquire_owned().await;
-        seat.expect("the semaphore is never closed")
+        let permit = seats.acquire_owned().await;
+        Seat::new(permit.expect("the semaphore is never closed"), &self.gauge)
     }
 
     /// Keeps a connection for the next request to the same origin.
@@ -187,6 +197,24 @@ impl Drop for Waiting<'_> {
     }
 }
 
+// === impl Seat ===
+
+impl Seat {
+    fn new(permit: OwnedSemaphorePermit, gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self {
+            _permit: permit,
+            gauge: gauge.clone(),
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -194,7 +222,7 @@ impl Connection {
     pub(super) fn new(
         sender: Sender,
         driver: impl Future<Output = hyper::Result<()>> + Send + 'static,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
         address: Option<IpAddr>,
         paced_address: Option<IpAddr>,
         absolute_form: bool,

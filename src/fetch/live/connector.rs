@@ -3,6 +3,7 @@
 //! Invariant: every address that is connected to was looked up once, checked, and is the
 //! one connected to. Redirects and robots.txt come this way too; there is no other.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::Host;
@@ -24,7 +24,7 @@ use crate::fetch::error::{ErrorKind, FetchError};
 use crate::web::{PageUrl, Scheme};
 
 use super::address_guard::AddressGuard;
-use super::connections::{Connection, Sender};
+use super::connections::{Connection, Seat, Sender};
 use super::names::{Mapped, Names};
 use super::pace::AddressPace;
 use super::tls;
@@ -157,15 +157,12 @@ impl Connector {
         &self,
         page: &PageUrl,
         route: Route,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
     ) -> Result<Connection, FetchError> {
         let connecting = self.connect_to_any(page, &route, seat);
         match timeout(self.limits.connect, connecting).await {
             Ok(connection) => connection,
-            Err(_) => Err(FetchError::new(
-                ErrorKind::ConnectTimeout,
-                format!("{} did not take the connection in time", page.site()),
-            )),
+            Err(_) => Err(connect_timeout(page)),
         }
     }
 
@@ -205,11 +202,15 @@ impl Connector {
         &self,
         page: &PageUrl,
         route: &Route,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
     ) -> Result<Connection, FetchError> {
         let mut failure = None;
+        // One address that swallows everything must not take the time of the others.
+        let tries = u32::try_from(route.addresses.len()).unwrap_or(1).max(1);
+        let share = self.limits.connect / tries;
         for address in &route.addresses {
-            match TcpStream::connect(address).await {
+            let connected = timeout(share, TcpStream::connect(address)).await;
+            match connected.unwrap_or(Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => {
                     // Requests are small and waited for. If this fails they are a bit later.
                     let _ = stream.set_nodelay(true);
@@ -217,6 +218,10 @@ impl Connector {
                 }
                 Err(error) => failure = Some(error),
             }
+        }
+        let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        if failure.as_ref().is_some_and(is_timeout) {
+            return Err(connect_timeout(page));
         }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
         let message = format!("{} cannot be reached: {why}", page.site());
@@ -230,7 +235,7 @@ impl Connector {
         route: &Route,
         stream: TcpStream,
         address: IpAddr,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
     ) -> Result<Connection, FetchError> {
         let stream: Box<dyn Stream> = match route.by_proxy && route.tls {
             true => Box::new(self.tunnel(page, stream).await?),
@@ -362,6 +367,11 @@ impl Connector {
         value.set_sensitive(true);
         Some(value)
     }
+}
+
+fn connect_timeout(page: &PageUrl) -> FetchError {
+    let message = format!("{} did not take the connection in time", page.site());
+    FetchError::new(ErrorKind::ConnectTimeout, message)
 }
 
 impl std::fmt::Debug for Connector {

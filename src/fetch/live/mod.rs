@@ -44,6 +44,7 @@ use super::error::{ErrorKind, FetchError};
 use super::metrics::FetchMetrics;
 use super::recorder::Recorder;
 use client::{Answer, Client, Wanted};
+use connections::Connections;
 use robots::{Road, Robots};
 use tls::TlsSettingsError;
 use turns::{Reception, Turns};
@@ -92,7 +93,8 @@ impl LiveWeb {
         Self::check(settings)?;
         let user_agent = HeaderValue::from_str(&user_agent(settings));
         let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static(PRODUCT_TOKEN));
-        let connections = room_for(settings.limits.connections);
+        let room = room_for(settings.limits.connections);
+        let connections = Connections::new(room, settings.limits.idle, metrics.connections());
         Ok(Self {
             robots: Robots::new(&settings.politeness),
             turns: Turns::new(settings.politeness.clone()),
@@ -143,7 +145,6 @@ impl LiveWeb {
             Err(error) if error.kind.is_before_http() => turn.unused(),
             Err(_) => turn.end(Reception::Failed),
         }
-        self.metrics.set_connections(self.client.connections_open());
         answer
     }
 }

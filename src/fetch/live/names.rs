@@ -14,6 +14,7 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use tokio::time::timeout;
 
 use crate::config::{FetchSettings, ResolveRule};
 use crate::fetch::error::{ErrorKind, FetchError};
@@ -30,6 +31,8 @@ pub(super) struct Names {
     rules: Vec<ResolveRule>,
     servers: Vec<SocketAddr>,
     options: ResolverOpts,
+    /// All tries together.
+    longest: Duration,
     /// Made when it is first needed: a web of mapped hosts works without any name server.
     resolver: OnceLock<Result<TokioResolver, NetError>>,
 }
@@ -57,6 +60,7 @@ impl Names {
             rules: settings.resolve.clone(),
             servers: settings.dns_servers.clone(),
             options,
+            longest: settings.limits.connect,
             resolver: OnceLock::new(),
         }
     }
@@ -95,7 +99,9 @@ impl Names {
         let resolver = self.resolver.get_or_init(|| self.start_resolver());
         let resolver = resolver.as_ref().map_err(failed)?;
         // The dot at the end keeps the search list of the machine out of it.
-        let answer = resolver.lookup_ip(format!("{host}.")).await;
+        let asking = resolver.lookup_ip(format!("{host}."));
+        let answer = timeout(self.longest, asking).await;
+        let answer = answer.unwrap_or(Err(NetError::Timeout));
         Ok(answer.map_err(|error| failed(&error))?.iter().collect())
     }
 
