@@ -126,6 +126,10 @@ async fn what_is_recorded_replays_to_the_same_verdicts() {
         "{seen}: {told}"
     );
 
+    // For readers that are not ours; `.ci/run` has one.
+    if let Some(kept) = std::env::var_os("SITESCOUT_KEEP_RECORDING") {
+        fs::copy(coast.path("out.warc.gz"), kept).expect("a place for the recording");
+    }
     let mut replay = classify.to_vec();
     replay.extend(["--warc", "out.warc.gz"]);
     assert_eq!(verdicts(&coast.run(&replay).await), live);
