@@ -15,7 +15,7 @@ use sitescout::fetch::{ErrorKind, FetchMetrics, Fetcher, LiveWeb};
 use sitescout::telemetry::Metrics;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use pathologies::{Fault, Pathologies, RobotsFault, TlsFault};
 
@@ -109,17 +109,18 @@ fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
         }
         // A panic in any of them is one here.
         fetches.join_all().await;
-        while live.connections_open() > 0 || web.connections_open() > 0 {
-            sleep(Duration::from_millis(20)).await;
-        }
-        let tasks = || {
-            tokio::runtime::Handle::current()
-                .metrics()
-                .num_alive_tasks()
+        let handle = tokio::runtime::Handle::current();
+        let is_quiet = || {
+            let open = live.connections_open() + web.connections_open();
+            open + handle.metrics().num_alive_tasks() == 0
         };
-        while tasks() > 0 {
-            sleep(Duration::from_millis(20)).await;
-        }
+        let quiet = async {
+            while !is_quiet() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let quiet = timeout(Duration::from_mins(1), quiet).await;
+        quiet.expect("no connection and no task is left");
     });
     let outcomes = ["2xx", "3xx", "4xx", "5xx"];
     let labels = outcomes.iter().chain(&ErrorKind::LABELS);
@@ -133,8 +134,7 @@ fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
         .iter()
         .chain(&["timeout", "too_slow", "broken", "malformed"])
     {
-        let met = metrics.pages(label) > 0 || *label == "4xx";
-        assert!(met, "nothing came of {label}");
+        assert!(metrics.pages(label) > 0, "nothing came of {label}");
     }
     let grown = memory("VmHWM:").saturating_sub(before);
     println!(

@@ -37,7 +37,7 @@ const CONFINED: [(&str, &[&str]); 31] = [
     ("governor", &["fetch"]),
     ("quick_cache", &["fetch"]),
     ("sha1", &["fetch"]),
-    ("humantime", &["config", "fetch"]),
+    ("humantime", &["config", "fetch", "cli"]),
     ("prometheus", &["telemetry", "fetch"]),
     ("rayon", &["classify", "training", "lab"]),
 ];

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::config::Settings;
@@ -36,6 +37,10 @@ Sites come from the command line, from a file, or from standard input, one a lin
 URLs; what follows a tab is ignored, and so are lines that begin with `#`. A bare host is tried
 by https, then by http, then with `www.` or without. Verdicts come in the order
 of the hosts. Lines that are no hosts are told, and the exit code is 65.";
+
+/// So many visits may be under way or wait to be printed: a slow site at the head of the
+/// line holds up the printing, but not the visits behind it.
+const REPORTS_WAITING: usize = 4_096;
 
 /// So many hosts are read ahead.
 const HOSTS_AHEAD: usize = 16;
@@ -108,28 +113,41 @@ async fn judge_all<W: Write>(
     sites_at_once: usize,
     out: &mut Printer<W>,
 ) -> anyhow::Result<usize> {
-    let mut visits: VecDeque<JoinHandle<SiteReport>> = VecDeque::new();
+    let mut visits: VecDeque<(SiteVisit, JoinHandle<SiteReport>)> = VecDeque::new();
+    let seats = Arc::new(Semaphore::new(sites_at_once));
     let mut is_over = false;
     loop {
-        let has_seat = !is_over && visits.len() < sites_at_once;
+        let has_room = !is_over && visits.len() < REPORTS_WAITING;
         let oldest = async {
             match visits.front_mut() {
-                Some(visit) => visit.await,
+                Some((_, visit)) => visit.await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             report = oldest => {
-                visits.pop_front();
-                out.print(&report.context("a visit broke off")?)?;
+                let visit = visits.pop_front();
+                let report = report.ok().or_else(|| {
+                    let (visit, _) = visit?;
+                    complain(&format!("sitescout: the visit to {} broke off", visit.site));
+                    Some(SiteReport::interrupted(visit, crawler.model().fingerprint()))
+                });
+                if let Some(report) = report {
+                    out.print(&report)?;
+                }
             }
-            line = hosts.lines.recv(), if has_seat => match line {
+            line = hosts.lines.recv(), if has_room => match line {
                 None => is_over = true,
                 Some(line) => {
                     if let Some(visit) = hosts.visit(&line.context("cannot read the hosts")?) {
-                        let crawler = crawler.clone();
-                        let visit = async move { crawler.sample(visit).await };
-                        visits.push_back(tokio::spawn(visit));
+                        let order = visit.clone();
+                        let (crawler, seats) = (crawler.clone(), Arc::clone(&seats));
+                        let visiting = tokio::spawn(async move {
+                            // The semaphore is never closed.
+                            let _seat = seats.acquire_owned().await;
+                            crawler.sample(order).await
+                        });
+                        visits.push_back((visit, visiting));
                     }
                 }
             },
@@ -284,6 +302,9 @@ impl<W: Write> Printer<W> {
             (Some(UndecidedReason::Alias), Some(page)) => {
                 writeln!(self.out, "  (leads to {})", page.site())?;
             }
+            (Some(UndecidedReason::Deferred { not_before }), _) => {
+                writeln!(self.out, "  (deferred until {})", date(not_before))?;
+            }
             (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
             (None, _) => writeln!(self.out)?,
         }
@@ -306,6 +327,7 @@ impl<W: Write> Printer<W> {
             StepOutcome::Spoke => format!("page {}", step.confidence),
             StepOutcome::Redirect(target) => format!("redirect to {target}"),
             StepOutcome::Failed(status) => format!("failed, {}", status.as_u16()),
+            StepOutcome::Unanswered(why) => format!("unanswered, {why}"),
             other => other.name().to_owned(),
         };
         writeln!(
@@ -326,6 +348,11 @@ impl<W: Write> Printer<W> {
     }
 }
 
+/// As in `2026-11-16T09:30:00Z`.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 fn in_words(word: &TellingWord) -> String {
     format!("{} {:+.2}", Harmless(&word.term), word.weight)
 }
@@ -336,6 +363,10 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
             "url": step.url.as_str(),
             "kind": step.kind.name(),
             "outcome": step.outcome.name(),
+            "error": match step.outcome {
+                StepOutcome::Unanswered(why) => Some(why),
+                _ => None,
+            },
             "confidence": step.confidence.get(),
             "site_confidence": step.site_confidence.get(),
         });
@@ -364,6 +395,10 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
         "host": report.site.as_str(),
         "verdict": report.verdict.name(),
         "undecided_reason": report.verdict.undecided_reason().map(UndecidedReason::name),
+        "not_before": match report.verdict.undecided_reason() {
+            Some(UndecidedReason::Deferred { not_before }) => Some(date(not_before)),
+            _ => None,
+        },
         "confidence": report.confidence.get(),
         "pages": pages.collect::<Vec<Value>>(),
         "stop_reason": report.stop_reason.name(),

@@ -42,10 +42,16 @@ impl From<PageClassifierName> for PageClassifierChoice {
     }
 }
 
+/// Reading archives is work for the processors.
+const ARCHIVED_SITES_AT_ONCE: usize = 16;
+
+/// Live sites are mostly waited for.
+const LIVE_SITES_AT_ONCE: usize = 128;
+
 /// Where pages come from.
 pub(super) struct Web {
     pub(super) fetcher: Arc<dyn Fetcher>,
-    /// How many sites may be visited at once. Live ones are mostly waited for.
+    /// How many sites may be visited at once.
     pub(super) sites_at_once: usize,
     recorder: Option<Recorder>,
 }
@@ -60,7 +66,7 @@ impl Web {
         if !warc.is_empty() {
             return Ok(Self {
                 fetcher: Arc::new(open_archive(warc, settings)?),
-                sites_at_once: 16,
+                sites_at_once: ARCHIVED_SITES_AT_ONCE,
                 recorder: None,
             });
         }
@@ -72,7 +78,7 @@ impl Web {
         let live = LiveWeb::new(&settings.fetch, metrics, recorder.clone())?;
         Ok(Self {
             fetcher: Arc::new(live),
-            sites_at_once: 128,
+            sites_at_once: LIVE_SITES_AT_ONCE,
             recorder,
         })
     }

@@ -1,5 +1,6 @@
 //! `[fetch]`: where pages come from, and how the live web is asked for them.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub struct ResolveRule {
 }
 
 /// `proxy`: an HTTP proxy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ProxySettings {
     /// Its name or address.
     pub host: String,
@@ -216,6 +217,16 @@ impl ProxySettings {
     pub fn address(&self) -> Option<IpAddr> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.parse().ok()
+    }
+}
+
+/// Passwords stay out of logs.
+impl fmt::Debug for ProxySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxySettings")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use thiserror::Error;
 
 use super::ArchiveError;
-use crate::web::SiteId;
+use crate::web::{PageUrl, Scheme, SiteId};
 
 /// Why there was no answer. An answer with an error status is none of these.
 #[derive(Debug, Error)]
@@ -74,6 +74,9 @@ pub enum DeferralCause {
     RobotsUnavailable,
     /// Others at the same address are waiting, too many of them.
     CrowdedAddress,
+    /// Nothing is wrong with the site: we are out of descriptors or ports, or our proxy is
+    /// out of reach.
+    OwnTrouble,
 }
 
 // === impl FetchError ===
@@ -158,14 +161,21 @@ impl ErrorKind {
         matches!(self, Self::DnsFailed | Self::Broken)
     }
 
-    /// Whether the host may still answer under another spelling: by the other scheme, with
+    /// Whether the host may still answer at another entrance: by the other scheme, with
     /// `www.` or without. Who speaks HTTP, however badly, was found.
     #[must_use]
-    pub fn leaves_other_entrances(self) -> bool {
+    pub fn leaves_entrance(self, entrance: &PageUrl) -> bool {
         match self {
-            Self::BadCertificate { http_instead } => http_instead,
+            Self::BadCertificate {
+                http_instead: false,
+            } => entrance.scheme() == Scheme::Https,
             kind => kind.is_before_http(),
         }
+    }
+
+    /// Whether the page was not asked for because it is not the time.
+    pub(super) fn is_deferral(self) -> bool {
+        matches!(self, Self::Deferred { .. })
     }
 
     /// Whether no byte of HTTP was spoken: what failed is the way to the host.

@@ -109,7 +109,7 @@ impl InternalCrawler {
         if sample.failures_in_a_row() >= self.settings.max_failures {
             return Some(StopReason::GivenUp);
         }
-        (sample.requests() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
+        (sample.steps() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
     }
 
     /// Asks for a page, and for what it redirects to, and adds what is found to the sample.
@@ -120,11 +120,11 @@ impl InternalCrawler {
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
         let mut chain: Vec<PageUrl> = Vec::new();
-        page.url = sample.spelled(page.url);
+        page.url = sample.entrances().spelled(page.url);
         loop {
             let fetched = match self.ask(&page, sample).await {
                 Ok(fetched) => fetched,
-                Err(error) => match without_answer(&page, &error, sample) {
+                Err(error) => match self.without_answer(&page, &error, sample) {
                     ControlFlow::Continue(entrance) => {
                         page.url = entrance;
                         continue;
@@ -132,11 +132,17 @@ impl InternalCrawler {
                     ControlFlow::Break(reason) => return reason,
                 },
             };
+            if let Some(not_before) = fetched.transfer.busy_until
+                && sample.is_unread()
+            {
+                sample.add_failure(page, StepOutcome::Failed(fetched.status));
+                return Some(StopReason::Deferred { not_before });
+            }
             let Some(target) = fetched.redirect_target() else {
                 return self.take(page, fetched, frontier, sample).await;
             };
             sample.add_failure(page.clone(), StepOutcome::Redirect(target.clone()));
-            let target = sample.spelled(target);
+            let target = sample.entrances().spelled(target);
             if target.site() != *sample.site() {
                 let is_alias = page.is_entrance && sample.is_silent();
                 return is_alias.then(|| sample.become_alias(target));
@@ -144,9 +150,12 @@ impl InternalCrawler {
             chain.push(page.url.clone());
             let is_long = chain.len() > self.settings.max_redirects
                 || target.as_str().len() > self.limits.max_url_bytes
-                || sample.requests() >= self.settings.page_budget;
+                || sample.steps() >= self.settings.page_budget;
             if is_long || chain.contains(&target) || !frontier.claim(&page.url, &target) {
                 return None;
+            }
+            if page.is_entrance {
+                sample.enter_at(&target);
             }
             page.url = target;
         }
@@ -161,7 +170,7 @@ impl InternalCrawler {
         let mut retries = self.settings.retries;
         loop {
             let result = self.fetcher.fetch(&page.url).await;
-            let is_last = retries == 0 || sample.requests() + 1 >= self.settings.page_budget;
+            let is_last = retries == 0 || sample.steps() + 1 >= self.settings.page_budget;
             let outcome = match &result {
                 Ok(fetched) => {
                     sample.add_response(fetched);
@@ -170,11 +179,11 @@ impl InternalCrawler {
                 Err(error) => {
                     tracing::debug!(page = %page.url, %error, "no answer");
                     sample.add_robots_requests(error.robots_requests);
-                    StepOutcome::Unanswered
+                    StepOutcome::Unanswered(error.kind.label())
                 }
             };
             let may_help = match &result {
-                Ok(fetched) => fetched.transfer.is_busy,
+                Ok(fetched) => fetched.transfer.busy_until.is_some(),
                 Err(error) => error.kind.is_transient(),
             };
             if is_last || !may_help {
@@ -183,6 +192,49 @@ impl InternalCrawler {
             sample.add_failure(page.clone(), outcome);
             retries -= 1;
         }
+    }
+
+    /// What to do when a page cannot be had: try another entrance, or go on without it, or
+    /// stop.
+    fn without_answer(
+        &self,
+        page: &Candidate,
+        error: &FetchError,
+        sample: &mut SiteSample,
+    ) -> ControlFlow<Option<StopReason>, PageUrl> {
+        let kind = error.kind;
+        match kind {
+            ErrorKind::Deferred { not_before, cause } => {
+                // A later visit would begin anew and come no further.
+                let is_over = match cause {
+                    DeferralCause::CrawlDelay => !sample.is_unread(),
+                    _ => !sample.is_silent(),
+                };
+                return ControlFlow::Break(Some(match is_over {
+                    true => StopReason::BudgetSpent,
+                    false => StopReason::Deferred { not_before },
+                }));
+            }
+            ErrorKind::Disallowed => {
+                sample.add_failure(page.clone(), StepOutcome::Disallowed);
+                let is_shut = page.is_entrance && sample.is_unread();
+                return ControlFlow::Break(is_shut.then_some(StopReason::Disallowed));
+            }
+            _ => sample.add_failure(page.clone(), StepOutcome::Unanswered(kind.label())),
+        }
+        if sample.steps() < self.settings.page_budget {
+            let is_hopeful = |entrance: &PageUrl| kind.leaves_entrance(entrance);
+            let next = sample.entrances().next_after(&page.url, is_hopeful);
+            if let Some(entrance) = next {
+                return ControlFlow::Continue(entrance);
+            }
+        }
+        ControlFlow::Break(match kind {
+            ErrorKind::BadCertificate { .. } if page.is_entrance && sample.is_unread() => {
+                Some(StopReason::BadCertificate)
+            }
+            _ => sample.is_unreachable().then_some(StopReason::Unreachable),
+        })
     }
 
     /// Reads an answered page and adds it to the sample.
@@ -233,42 +285,6 @@ impl InternalCrawler {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
-}
-
-/// What to do when a page cannot be had: try another entrance, or go on without it, or stop.
-fn without_answer(
-    page: &Candidate,
-    error: &FetchError,
-    sample: &mut SiteSample,
-) -> ControlFlow<Option<StopReason>, PageUrl> {
-    match error.kind {
-        // At such a pace a visit has one page. A later one would read the same.
-        ErrorKind::Deferred {
-            cause: DeferralCause::CrawlDelay,
-            ..
-        } if !sample.is_silent() => {
-            return ControlFlow::Break(Some(StopReason::BudgetSpent));
-        }
-        ErrorKind::Deferred { not_before, .. } => {
-            return ControlFlow::Break(Some(StopReason::Deferred { not_before }));
-        }
-        ErrorKind::Disallowed => {
-            sample.add_failure(page.clone(), StepOutcome::Disallowed);
-            let is_shut = page.is_entrance && sample.is_unread();
-            return ControlFlow::Break(is_shut.then_some(StopReason::Disallowed));
-        }
-        _ => sample.add_failure(page.clone(), StepOutcome::Unanswered),
-    }
-    if error.kind.leaves_other_entrances()
-        && let Some(entrance) = sample.next_entrance(&page.url)
-    {
-        return ControlFlow::Continue(entrance);
-    }
-    let reason = match error.kind {
-        ErrorKind::BadCertificate { .. } => StopReason::BadCertificate,
-        _ => StopReason::Unreachable,
-    };
-    ControlFlow::Break(sample.is_unreachable().then_some(reason))
 }
 
 /// The page of another site that a page sends its readers to, if it does.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
 use crate::config::InternalSettings;
 use crate::web::{
-    FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
+    Entrances, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
     SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
     UndecidedReason, Verdict, VisitCost,
 };
@@ -40,14 +40,11 @@ pub(super) struct SiteSample {
     fingerprints: Vec<Fingerprint>,
     /// Whether any answer was other than an error.
     was_read: bool,
-    /// Requests made, answered or not.
-    requests: usize,
     /// Failures since something last went well.
     failures_in_a_row: usize,
-    /// Spellings of the site under which nobody answered.
-    closed: Vec<PageUrl>,
-    /// The spelling under which somebody did.
-    open: Option<PageUrl>,
+    entrances: Entrances,
+    /// Where a later visit had better enter.
+    entrance: PageUrl,
     address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
     cost: VisitCost,
@@ -57,9 +54,15 @@ pub(super) struct SiteSample {
 // === impl SiteSample ===
 
 impl SiteSample {
-    pub(super) fn new(visit: SiteVisit, model: Arc<SiteModel>, settings: InternalSettings) -> Self {
+    pub(super) fn new(
+        mut visit: SiteVisit,
+        model: Arc<SiteModel>,
+        settings: InternalSettings,
+    ) -> Self {
         Self {
             evidence: SiteEvidence::new(visit.prior),
+            entrances: Entrances::new(std::mem::take(&mut visit.fallbacks)),
+            entrance: visit.entry.clone(),
             visit,
             model,
             settings,
@@ -70,10 +73,7 @@ impl SiteSample {
             spoken: Vec::new(),
             fingerprints: Vec::new(),
             was_read: false,
-            requests: 0,
             failures_in_a_row: 0,
-            closed: Vec::new(),
-            open: None,
             address: None,
             alias_of: None,
             cost: VisitCost::default(),
@@ -85,9 +85,10 @@ impl SiteSample {
         &self.visit.site
     }
 
-    /// Requests made, answered or not.
-    pub(super) fn requests(&self) -> usize {
-        self.requests
+    /// Steps taken: requests, answered or not, and pages that robots.txt kept from being
+    /// asked for. They count too, or a site of nothing but such pages would have no end.
+    pub(super) fn steps(&self) -> usize {
+        self.steps.len()
     }
 
     /// How many requests have failed since one last went well.
@@ -121,27 +122,14 @@ impl SiteSample {
         link_rank(self.link_weights, self.judged().confidence())
     }
 
-    /// Another spelling of the entrance, if one is left and nobody has answered yet at
-    /// `closed`.
-    pub(super) fn next_entrance(&mut self, closed: &PageUrl) -> Option<PageUrl> {
-        if self.is_unreachable() {
-            self.closed.push(closed.clone());
-        }
-        match self.is_unreachable() && !self.visit.fallbacks.is_empty() {
-            true => Some(self.visit.fallbacks.remove(0)),
-            false => None,
-        }
+    /// The ways into the site.
+    pub(super) fn entrances(&mut self) -> &mut Entrances {
+        &mut self.entrances
     }
 
-    /// A page of the site as it is to be asked for: pages of a spelling under which nobody
-    /// answered are asked for where somebody did.
-    pub(super) fn spelled(&self, page: PageUrl) -> PageUrl {
-        let is_closed =
-            |closed: &PageUrl| closed.shares_host(&page) && closed.scheme() == page.scheme();
-        match &self.open {
-            Some(open) if self.closed.iter().any(is_closed) => page.at_origin(open),
-            _ => page,
-        }
+    /// The entrance leads on to a page of the site.
+    pub(super) fn enter_at(&mut self, page: &PageUrl) {
+        self.entrance = page.clone();
     }
 
     /// Counts a response.
@@ -152,7 +140,10 @@ impl SiteSample {
         self.cost.body_bytes += fetched.body.len() as u64;
         self.add_robots_requests(transfer.robots_requests);
         self.address = self.address.or(transfer.address);
-        self.open.get_or_insert_with(|| fetched.url.clone());
+        if self.cost.pages == 1 {
+            self.entrances.open_at(&fetched.url);
+            self.entrance = fetched.url.clone();
+        }
     }
 
     /// Counts requests for robots.txt.
@@ -162,7 +153,7 @@ impl SiteSample {
 
     /// Adds a request that gave no page.
     pub(super) fn add_failure(&mut self, page: Candidate, outcome: StepOutcome) {
-        if outcome == StepOutcome::Unanswered {
+        if matches!(outcome, StepOutcome::Unanswered(_)) {
             self.cost.unanswered += 1;
         }
         self.add_step(
@@ -255,6 +246,7 @@ impl SiteSample {
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
+            entrance: self.entrance,
             address: self.address,
             fingerprint: majority(&self.fingerprints),
             cost: self.cost,
@@ -301,12 +293,10 @@ impl SiteSample {
         telling_words: TellingWords,
         transversal_links: usize,
     ) {
-        if outcome != StepOutcome::Disallowed {
-            self.requests += 1;
-        }
         self.failures_in_a_row = match &outcome {
-            StepOutcome::Unanswered => self.failures_in_a_row + 1,
+            StepOutcome::Unanswered(_) => self.failures_in_a_row + 1,
             StepOutcome::Failed(status) if is_failure(*status) => self.failures_in_a_row + 1,
+            StepOutcome::Disallowed => self.failures_in_a_row,
             _ => 0,
         };
         let thresholds = self.model.thresholds();

@@ -18,8 +18,8 @@ use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage, SiteId,
-    SiteVisit,
+    Entrances, Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage,
+    SiteId, SiteVisit,
 };
 
 use super::labels::Label;
@@ -29,6 +29,9 @@ const REQUESTS_PER_PAGE: usize = 4;
 
 /// A walk ends after so many failures in a row.
 const MAX_FAILURES: usize = 4;
+
+/// A page is asked for again so often if the server is busy.
+const RETRIES: usize = 2;
 
 /// Redirects followed in a row.
 const MAX_REDIRECTS: usize = 5;
@@ -170,7 +173,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
         entry, fallbacks, ..
     } = SiteVisit::new(site);
     let mut known = FxHashSet::from_iter([entry.document_key()]);
-    let mut entrances = fallbacks.into_iter();
+    let mut entrances = Entrances::new(fallbacks);
     let mut queue = VecDeque::from([(entry, PageKind::Homepage)]);
     let mut pages: Vec<WalkedPage> = Vec::new();
     let mut requests = limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE);
@@ -180,13 +183,23 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
         if pages.len() >= limits.pages_per_site || requests == 0 {
             break;
         }
-        let parsed = match read(fetcher, url, site, &limits.parse, &mut requests).await {
-            Ok(parsed) => parsed,
+        let url = entrances.spelled(url);
+        let parsed = match read(fetcher, &url, site, &limits.parse, &mut requests).await {
+            Ok(Found::Page(parsed)) => {
+                failures = 0;
+                Some(parsed)
+            }
+            Ok(Found::Nothing) => {
+                failures = 0;
+                None
+            }
+            Ok(Found::Failure) => {
+                failures += 1;
+                None
+            }
             Err(error) if !answered => {
-                let other = entrances
-                    .next()
-                    .filter(|_| error.kind.leaves_other_entrances());
-                let Some(entrance) = other else {
+                let is_hopeful = |entrance: &PageUrl| error.kind.leaves_entrance(entrance);
+                let Some(entrance) = entrances.next_after(&url, is_hopeful) else {
                     return Err(error);
                 };
                 queue.push_front((entrance, PageKind::Homepage));
@@ -194,16 +207,19 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
             }
             Err(error) => {
                 failures += 1;
-                let is_over = matches!(error.kind, ErrorKind::Deferred { .. });
-                if is_over || failures >= MAX_FAILURES {
+                if matches!(error.kind, ErrorKind::Deferred { .. }) {
                     tracing::warn!(%site, %error, "a labelled site is read in part only");
                     break;
                 }
-                continue;
+                None
             }
         };
+        if failures >= MAX_FAILURES {
+            tracing::warn!(%site, "a labelled site keeps failing and is read in part only");
+            break;
+        }
         answered = true;
-        failures = 0;
+        entrances.open_at(&url);
         let Some(parsed) = parsed else { continue };
         if !parsed.robots.nofollow {
             queue_links(&mut queue, &mut known, &parsed.intrinsic_links, kind);
@@ -246,26 +262,39 @@ fn queue_links(
     }
 }
 
-/// Asks for a page and what it redirects to within the site; none if that is no page.
+/// What an address turned out to be.
+enum Found {
+    Page(Box<ParsedPage>),
+    /// No page of the site.
+    Nothing,
+    /// The server's own fault.
+    Failure,
+}
+
+/// Asks for a page and what it redirects to within the site, again if the server is busy.
 async fn read(
     fetcher: &dyn Fetcher,
-    mut url: PageUrl,
+    url: &PageUrl,
     site: &SiteId,
     limits: &ParseLimits,
     requests: &mut usize,
-) -> Result<Option<ParsedPage>, FetchError> {
-    for _ in 0..=MAX_REDIRECTS {
+) -> Result<Found, FetchError> {
+    let mut url = url.clone();
+    let mut retries = RETRIES;
+    for _ in 0..=MAX_REDIRECTS + RETRIES {
         *requests = requests.saturating_sub(1);
         let answer = fetcher.fetch(&url).await?;
         match answer.redirect_target() {
             Some(target) if target.site() == *site => url = target,
             None if answer.status.is_success() => {
-                return Ok(Some(parse::parse(&answer, limits)));
+                return Ok(Found::Page(Box::new(parse::parse(&answer, limits))));
             }
-            _ => return Ok(None),
+            None if answer.transfer.busy_until.is_some() && retries > 0 => retries -= 1,
+            None if answer.status.is_server_error() => return Ok(Found::Failure),
+            _ => return Ok(Found::Nothing),
         }
     }
-    Ok(None)
+    Ok(Found::Nothing)
 }
 
 fn repeats(pages: &[WalkedPage], fingerprint: Option<Fingerprint>) -> bool {

@@ -16,11 +16,13 @@
 //! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
+//! | [`Entrances`] | the ways into a site | `entrances.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
 mod confidence;
+mod entrances;
 mod fingerprint;
 mod language;
 mod link;
@@ -34,6 +36,7 @@ mod verdict;
 mod visit;
 
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
+pub use entrances::Entrances;
 pub use fingerprint::{Fingerprint, ModelFingerprint};
 pub use language::Language;
 pub use link::{IntrinsicLink, LinkKind, TransversalLink};

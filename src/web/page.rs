@@ -4,7 +4,7 @@
 //! is data, not a failure. `ParsedPage` is what a reader, and our classifier, gets from it.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION};
@@ -40,8 +40,9 @@ pub struct Transfer {
     pub duration: Duration,
     /// Answered requests for robots.txt that were made on the way.
     pub robots_requests: usize,
-    /// Whether the server was busy, and asking again will wait until it may not be.
-    pub is_busy: bool,
+    /// The server was busy, and this is when it is worth asking again. Asking sooner waits,
+    /// or is refused.
+    pub busy_until: Option<SystemTime>,
 }
 
 /// A page as a reader sees it.

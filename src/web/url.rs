@@ -238,15 +238,15 @@ impl PageUrl {
         both.flatten().filter(|spelling| spelling != self).collect()
     }
 
-    /// A name with a port of its own has no other scheme.
+    /// The same port, if it is not that of the scheme.
     fn in_other_scheme(&self) -> Option<Self> {
         let other = match self.scheme() {
             Scheme::Http => "https",
             Scheme::Https => "http",
         };
         let mut url = self.0.clone();
-        let changed = url.port().is_none() && url.set_scheme(other).is_ok();
-        changed.then_some(Self(url))
+        url.set_scheme(other).ok()?;
+        Some(Self(url))
     }
 
     /// Names below a registered one are spelled as they were found: few of them have `www.`.
@@ -497,8 +497,8 @@ mod tests {
         assert_eq!(others("http://192.0.2.1/"), ["https://192.0.2.1/"]);
         assert_eq!(others("http://localhost/"), ["https://localhost/"]);
         assert_eq!(
-            others("http://example.org:8080/"),
-            ["http://www.example.org:8080/"]
+            others("https://club.example.org:8080/"),
+            ["http://club.example.org:8080/"]
         );
     }
 

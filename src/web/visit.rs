@@ -61,6 +61,8 @@ pub struct SiteReport {
     pub transversal_links: Vec<FoundLink>,
     /// The page of another site that this one only leads to, if so.
     pub alias_of: Option<PageUrl>,
+    /// Where a later visit had better enter: the spelling that answered, or where it led.
+    pub entrance: PageUrl,
     /// The address that answered, if there is one.
     pub address: Option<IpAddr>,
     /// Mirrors have near fingerprints; none if no page had words.
@@ -152,8 +154,8 @@ pub enum StepOutcome {
     Disallowed,
     /// The server answered with an error.
     Failed(StatusCode),
-    /// There was no answer.
-    Unanswered,
+    /// There was no answer, for this reason: a label of `pages_fetched_total{outcome}`.
+    Unanswered(&'static str),
 }
 
 /// The words that decided a page, the most telling first.
@@ -186,8 +188,8 @@ pub struct FoundLink {
 /// What a visit cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VisitCost {
-    /// Requests for pages that got a response: errors and redirect hops included,
-    /// robots.txt not.
+    /// Requests for pages that got a response: errors, redirect hops and repetitions
+    /// included, robots.txt not.
     pub pages: usize,
     /// Requests for robots.txt that got a response.
     pub robots_requests: usize,
@@ -242,6 +244,7 @@ impl SiteReport {
             steps: Vec::new(),
             transversal_links: Vec::new(),
             alias_of: None,
+            entrance: visit.entry,
             address: None,
             fingerprint: None,
             cost: VisitCost::default(),
@@ -334,7 +337,7 @@ impl StepOutcome {
             Self::Redirect(_) => "redirect",
             Self::Disallowed => "disallowed",
             Self::Failed(_) => "failed",
-            Self::Unanswered => "unanswered",
+            Self::Unanswered(_) => "unanswered",
         }
     }
 }

@@ -10,7 +10,7 @@ use sitescout::web::PageUrl;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::pathologies::{Fault, Pathologies, RobotsFault, TlsFault};
+use crate::pathologies::{Fault, Pathologies, Reply, RobotsFault, TlsFault};
 
 /// What a server may have written before it noticed that nobody reads: its buffers, and
 /// those of the kernel on both sides.
@@ -306,6 +306,36 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
         1,
         "one connection for both"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_headers_are_no_answer_in_either_version_of_http() {
+    let meeting = Meeting::new().await;
+    for (host, headers, wanted) in [
+        ("some.example", 150, "200"),
+        ("many.example", 250, "malformed"),
+    ] {
+        meeting.web.script(host, move |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            _ => {
+                let names = (0..headers).map(|number| format!("x-header-{number}"));
+                names.fold(Reply::html("<p>here"), |reply, name| {
+                    reply.header(&name, "1")
+                })
+            }
+        });
+        for scheme in ["http", "https"] {
+            let outcome = meeting.outcome(&format!("{scheme}://{host}/")).await;
+            assert_eq!(outcome, wanted, "{scheme}://{host}/");
+        }
+    }
+    let versions: Vec<&str> = meeting
+        .web
+        .requests("many.example")
+        .iter()
+        .map(|request| request.version)
+        .collect();
+    assert_eq!(versions, ["HTTP/1.1", "HTTP/1.1", "HTTP/2", "HTTP/2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

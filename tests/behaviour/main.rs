@@ -12,6 +12,7 @@ mod markup;
 mod terms;
 
 // === the live web ===
+mod guard;
 mod live;
 mod manners;
 mod recording;
@@ -30,6 +31,7 @@ mod topics;
 mod corpora;
 
 // === servers and files for tests ===
+mod name_server;
 #[path = "../pathologies/mod.rs"]
 mod pathologies;
 mod warc;

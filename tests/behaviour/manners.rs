@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use sitescout::fetch::{DeferralCause, ErrorKind, Fetcher};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::live::{Meeting, url};
 use crate::pathologies::Reply;
@@ -129,7 +129,7 @@ async fn who_asks_to_be_left_alone_is_left_alone() {
     for host in ["throttled-429.example", "throttled-503.example"] {
         let page = url(&format!("http://{host}/"));
         let busy = meeting.live.fetch(&page).await.expect("an answer");
-        assert!(busy.transfer.is_busy);
+        assert!(busy.transfer.busy_until.is_some());
         for _ in 0..3 {
             let error = meeting.live.fetch(&page).await.expect_err("deferred");
             let ErrorKind::Deferred { not_before, cause } = error.kind else {
@@ -192,6 +192,7 @@ async fn a_slow_host_holds_up_nobody_else() {
         });
     }
     let others = others.join_all().await;
+    assert!(!slow.is_finished(), "they came while it was waited for");
     assert!(others.iter().all(|outcome| outcome == "200"), "{others:?}");
     assert_eq!(slow.await.expect("no panic"), "timeout");
 }
@@ -200,7 +201,7 @@ async fn a_slow_host_holds_up_nobody_else() {
 async fn connections_are_used_again_bounded_and_closed_when_idle() {
     let meeting = Meeting::with(|settings| {
         settings.limits.connections = 8;
-        settings.limits.idle = Duration::from_millis(300);
+        settings.limits.idle = Duration::from_secs(2);
     })
     .await;
     let meeting = Arc::new(meeting);
@@ -228,9 +229,28 @@ async fn connections_are_used_again_bounded_and_closed_when_idle() {
     until(|| meeting.web.connections_open() == 0).await;
 }
 
-/// Waits for what must come; the harness ends a test that waits for ever.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
-        sleep(Duration::from_millis(20)).await;
-    }
+/// Waits for what must come.
+async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_mins(1), waiting)
+        .await
+        .expect("it comes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetch_that_is_broken_off_leaves_nothing_but_its_pause() {
+    let pause = Duration::from_millis(300);
+    let meeting = Meeting::with(|settings| settings.politeness.pause = pause).await;
+    let page = url("http://drips.example/");
+    let fetch = timeout(SECOND, meeting.live.fetch(&page)).await;
+    assert!(fetch.is_err(), "it drips");
+    until(|| meeting.live.connections_open() == 0).await;
+    let again = timeout(SECOND, meeting.live.fetch(&page)).await;
+    assert!(again.is_err(), "it drips");
+    let gaps = gaps(&meeting, "drips.example");
+    assert!(gaps.iter().all(|gap| *gap >= pause), "{gaps:?}");
 }

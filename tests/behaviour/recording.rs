@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Output;
+use std::sync::Arc;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -141,6 +142,43 @@ async fn what_is_recorded_replays_to_the_same_verdicts() {
         live,
         "as the archive it came from"
     );
+}
+
+/// Live, robots.txt keeps pages from being asked for; in the recording they are missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn sites_with_rules_replay_to_the_same_verdicts() {
+    let coast = Coast::serve().await;
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let archive = Arc::new(archive.expect("the small archive"));
+    for (host, rules) in [
+        (
+            "lakeside-sailing.example",
+            "User-agent: *\nDisallow: /\nAllow: /$\n",
+        ),
+        ("chess-knights.example", "User-agent: *\nDisallow: /\n"),
+        (
+            "river-rowing.example",
+            "User-agent: sitescout\nCrawl-delay: 0.1\n",
+        ),
+    ] {
+        let archive = Arc::clone(&archive);
+        coast.web.script(host, move |target, _| match target {
+            "/robots.txt" => Reply::text(rules),
+            _ => answer(&archive, host, target),
+        });
+    }
+    let mut classify = vec!["classify", "--json", "--model", MODEL];
+    classify.extend([
+        "lakeside-sailing.example",
+        "chess-knights.example",
+        "river-rowing.example",
+    ]);
+    let mut live = classify.clone();
+    live.extend(["--config", "live.toml", "--record", "out.warc"]);
+    let live = verdicts(&coast.run(&live).await);
+    assert_eq!(coast.web.targets("chess-knights.example"), ["/robots.txt"]);
+    classify.extend(["--warc", "out.warc"]);
+    assert_eq!(verdicts(&coast.run(&classify).await), live);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -206,6 +206,78 @@ fn sailing_links(links: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_stays_busy_is_due_later_although_it_names_no_time() {
+    let meeting = Meeting::new().await;
+    meeting
+        .web
+        .script("crowded.example", |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            _ => Reply::status(429),
+        });
+    let report = visit(&meeting, "http://crowded.example/").await;
+    let UndecidedReason::Deferred { not_before } = undecided(&report) else {
+        panic!("{report:?}");
+    };
+    let wait = not_before.duration_since(SystemTime::now());
+    assert!(wait.expect("later") > Duration::from_mins(50));
+    let tries = 1 + InternalSettings::default().retries;
+    assert_eq!(meeting.web.targets("crowded.example").len(), 1 + tries);
+    assert_eq!(report.cost.pages, tries);
+}
+
+/// Its wish is honoured as far as clocks go; it stops nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_beyond_all_time_is_a_wait_like_any_other() {
+    let meeting = Meeting::new().await;
+    for (host, target) in [("page", "/"), ("rules", "/robots.txt")] {
+        let host = format!("{host}-for-ever.example");
+        meeting.web.script(&host, move |asked, _| match asked {
+            asked if asked == target => {
+                Reply::status(503).header("Retry-After", "18446744073709551615")
+            }
+            _ => Reply::status(404),
+        });
+        let report = visit(&meeting, &format!("http://{host}/")).await;
+        let reason = undecided(&report);
+        assert!(
+            matches!(reason, UndecidedReason::Deferred { .. }),
+            "{reason:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_robots_txt_allows_nothing() {
+    let meeting = Meeting::new().await;
+    let rules = "User-agent: *\nDisallow: /private\n";
+    meeting
+        .web
+        .script("half.example", move |target, _| match target {
+            "/robots.txt" => Reply::text(rules).header("Content-Length", "5000"),
+            _ => Reply::html(sailing(0, &[])),
+        });
+    let packed = crate::warc::gzip(rules.repeat(100).as_bytes());
+    meeting
+        .web
+        .script("half-packed.example", move |target, _| match target {
+            "/robots.txt" => {
+                let half = packed[..packed.len() - 12].to_vec();
+                Reply::bare(200, half).header("Content-Encoding", "gzip")
+            }
+            _ => Reply::html(sailing(0, &[])),
+        });
+    for host in ["half.example", "half-packed.example"] {
+        let report = visit(&meeting, &format!("http://{host}/")).await;
+        let reason = undecided(&report);
+        assert!(
+            matches!(reason, UndecidedReason::Deferred { .. }),
+            "{host}: {reason:?}"
+        );
+        assert_eq!(meeting.web.targets(host), ["/robots.txt"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_line_is_tried_again() {
     let meeting = Meeting::new().await;
     let report = visit(&meeting, "http://flaky.example/").await;
@@ -227,6 +299,7 @@ async fn redirects_end_and_escapes_lead_nowhere() {
     let report = visit(&meeting, "http://redirect-chain.example/").await;
     let hops = InternalSettings::default().max_redirects + 1;
     assert_eq!(report.cost.pages, hops);
+    assert_eq!(report.entrance, url("http://redirect-chain.example/5"));
     for host in [
         "redirect-loop",
         "redirect-self",
@@ -311,13 +384,26 @@ async fn a_bad_certificate_is_an_outcome_of_its_own() {
         (CertificatePolicy::Http, Verdict::Relevant),
     ] {
         let meeting = Meeting::with(|settings| settings.bad_certificate = policy).await;
-        sailing_site(&meeting, "expired.example");
-        let report = visit(&meeting, "https://expired.example/").await;
+        sailing_site(&meeting, "expired.club.example");
+        let report = visit(&meeting, "https://expired.club.example/").await;
         assert_eq!(report.verdict, wanted);
-        let schemes = meeting.web.requests("expired.example");
+        let schemes = meeting.web.requests("expired.club.example");
         assert!(schemes.iter().all(|request| request.scheme == "http"));
         assert_eq!(schemes.is_empty(), policy == CertificatePolicy::Refuse);
     }
+}
+
+/// A certificate for `www.` alone is a common mistake, and the site is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_bad_certificate_other_names_are_tried_by_https() {
+    let meeting = Meeting::new().await;
+    sailing_site(&meeting, "www.wrong-name.example");
+    let report = visit(&meeting, "https://wrong-name.example/").await;
+    assert_eq!(report.verdict, Verdict::Relevant);
+    assert_eq!(report.entrance, url("https://www.wrong-name.example/"));
+    assert!(meeting.web.requests("wrong-name.example").is_empty());
+    let requests = meeting.web.requests("www.wrong-name.example");
+    assert!(requests.iter().all(|request| request.scheme == "https"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

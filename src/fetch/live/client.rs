@@ -1,7 +1,8 @@
 //! One request, one response, within limits.
 //!
-//! Invariant: whatever a server sends, an exchange ends within `limits.request`, takes at
-//! most `limits.wire_bytes` from the wire and makes at most `body_bytes` of them.
+//! Invariant: whatever a server sends, an exchange on one connection ends within
+//! `limits.request`, takes at most `limits.wire_bytes` from the wire and makes at most
+//! `body_bytes` of them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
     PROXY_AUTHORIZATION, TRANSFER_ENCODING, USER_AGENT,
 };
-use http::{Request, Uri, request, response};
+use http::{Request, StatusCode, Uri, request, response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
@@ -35,8 +36,9 @@ const ERROR_BODY_BYTES: usize = 64 << 10;
 /// So many bytes tell text from other things.
 const SNIFFED_BYTES: usize = 512;
 
-/// Larger bodies are decoded on a thread where waiting for it holds up nobody.
-const LARGE_BODY_BYTES: usize = 32 << 10;
+/// Bodies that take at most so much on the wire, and decoded, are decoded at once.
+const SMALL_WIRE_BYTES: usize = 64 << 10;
+const SMALL_BODY_BYTES: usize = 256 << 10;
 
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 
@@ -69,7 +71,21 @@ pub(super) struct Answer {
     pub(super) body: Body,
     pub(super) address: Option<IpAddr>,
     pub(super) wire_bytes: u64,
+    /// Whether the body ended before its end, and not because we wanted no more of it.
+    pub(super) is_broken: bool,
+    /// From sending the request until the last byte.
     pub(super) duration: Duration,
+}
+
+/// A response before its encodings are taken off.
+struct Received {
+    date: SystemTime,
+    /// The request, if it is to be recorded.
+    sent: Option<request::Parts>,
+    parts: response::Parts,
+    body: WireBody,
+    address: Option<IpAddr>,
+    duration: Duration,
 }
 
 /// A body as it came.
@@ -121,7 +137,7 @@ impl Client {
         if let Some(connection) = self.connections.take_idle(page) {
             self.connector.keep_pace_of(page, &connection).await?;
             match self.in_time(page, self.ask(connection, page, wanted)).await {
-                Ok(answer) => return Ok(answer),
+                Ok(received) => return Ok(self.keep(page, received, wanted).await),
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Stale) => {}
             }
@@ -134,7 +150,7 @@ impl Client {
             self.ask(connection, page, wanted).await
         };
         match self.in_time(page, asking).await {
-            Ok(answer) => Ok(answer),
+            Ok(received) => Ok(self.keep(page, received, wanted).await),
             Err(Failure::Final(error)) => Err(error),
             Err(Failure::Stale) => Err(broken(page, "it was closed at once")),
         }
@@ -143,8 +159,8 @@ impl Client {
     async fn in_time(
         &self,
         page: &PageUrl,
-        exchange: impl Future<Output = Result<Answer, Failure>>,
-    ) -> Result<Answer, Failure> {
+        exchange: impl Future<Output = Result<Received, Failure>>,
+    ) -> Result<Received, Failure> {
         match timeout(self.limits.request, exchange).await {
             Ok(result) => result,
             Err(_) => Err(timed_out(page, "end").into()),
@@ -156,9 +172,9 @@ impl Client {
         mut connection: Connection,
         page: &PageUrl,
         wanted: Wanted,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Received, Failure> {
         let (date, started) = (SystemTime::now(), Instant::now());
-        let request = self.request(page, &connection);
+        let request = self.request(page, &connection)?;
         let sent = self.recorder.is_some().then(|| as_recorded(page, &request));
         let answered = timeout(self.limits.first_byte, connection.send(request)).await;
         let response = match answered {
@@ -172,23 +188,66 @@ impl Client {
             let message = format!("{} switched protocols unasked", page.site());
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
+        // The proxy says so, and not the site.
+        if connection.wants_absolute_form()
+            && parts.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            let (site, status) = (page.site(), parts.status);
+            let message = format!("the proxy does not lead to {site}: {status}");
+            return Err(FetchError::new(ErrorKind::Unreachable, message).into());
+        }
+        if parts.headers.len() > self.limits.headers {
+            let message = format!("{} sends {} headers", page.site(), parts.headers.len());
+            return Err(FetchError::new(ErrorKind::Malformed, message).into());
+        }
         let address = connection.address();
         let body = self.read_body(page, &parts, incoming, wanted).await?;
         if body.truncated.is_none() {
             self.connections.give_back(page, connection);
         }
-        let body = self.record(page, address, date, sent, &parts, body).await;
-        let answer = Answer {
+        Ok(Received {
+            date,
+            sent,
+            parts,
+            body,
             address,
-            wire_bytes: body.bytes.len() as u64,
-            body: self.decode(&parts.headers, body, wanted).await,
             duration: started.elapsed(),
-            parts: without_transfer_encoding(parts),
-        };
-        Ok(answer)
+        })
     }
 
-    fn request(&self, page: &PageUrl, connection: &Connection) -> Request<Empty<Bytes>> {
+    /// Records what was received and takes its encodings off. The server is not blamed for
+    /// the time that this takes.
+    async fn keep(&self, page: &PageUrl, received: Received, wanted: Wanted) -> Answer {
+        self.record(page, &received).await;
+        let Received {
+            parts,
+            body,
+            address,
+            duration,
+            ..
+        } = received;
+        let (wire_bytes, truncated) = (body.bytes.len() as u64, body.truncated);
+        let limit = self.body_limit(wanted);
+        let body = decode(&parts.headers, body, limit).await;
+        let is_broken = match truncated {
+            Some(truncation) => truncation == Truncation::Disconnect,
+            None => body.truncated && body.bytes.len() < limit,
+        };
+        Answer {
+            parts: without_transfer_encoding(parts),
+            body,
+            address,
+            wire_bytes,
+            is_broken,
+            duration,
+        }
+    }
+
+    fn request(
+        &self,
+        page: &PageUrl,
+        connection: &Connection,
+    ) -> Result<Request<Empty<Bytes>>, FetchError> {
         let url = page.as_url();
         let mut request = Request::new(Empty::new());
         let is_whole = connection.speaks_http2() || connection.wants_absolute_form();
@@ -196,7 +255,10 @@ impl Client {
             true => url.as_str(),
             false => &url[url::Position::BeforePath..],
         };
-        *request.uri_mut() = Uri::try_from(target).unwrap_or_else(|_| Uri::from_static("/"));
+        *request.uri_mut() = Uri::try_from(target).map_err(|error| {
+            let message = format!("{page} cannot be asked for: {error}");
+            FetchError::new(ErrorKind::Malformed, message)
+        })?;
         let headers = request.headers_mut();
         if !connection.speaks_http2() {
             headers.insert(HOST, host_header(page));
@@ -212,7 +274,7 @@ impl Client {
         {
             headers.insert(PROXY_AUTHORIZATION, credentials);
         }
-        request
+        Ok(request)
     }
 
     /// Reads as much of a body as is wanted.
@@ -321,61 +383,60 @@ impl Client {
         }
     }
 
+    fn body_limit(&self, wanted: Wanted) -> usize {
+        match wanted {
+            Wanted::Page => self.body_bytes,
+            Wanted::Robots => robots_rules::MAX_BYTES + 1,
+        }
+    }
+
     /// Hands the exchange to the recorder, if there is one.
-    async fn record(
-        &self,
-        page: &PageUrl,
-        address: Option<IpAddr>,
-        date: SystemTime,
-        request: Option<request::Parts>,
-        response: &response::Parts,
-        body: WireBody,
-    ) -> WireBody {
-        let (Some(recorder), Some(request)) = (&self.recorder, request) else {
-            return body;
+    async fn record(&self, page: &PageUrl, received: &Received) {
+        let (Some(recorder), Some(request)) = (&self.recorder, &received.sent) else {
+            return;
         };
         let exchange = Exchange {
             url: page.clone(),
-            address,
-            date,
-            request,
-            response: response.clone(),
-            body: Bytes::copy_from_slice(&body.bytes),
-            truncated: body.truncated,
+            address: received.address,
+            date: received.date,
+            request: request.clone(),
+            response: received.parts.clone(),
+            body: Bytes::copy_from_slice(&received.body.bytes),
+            truncated: received.body.truncated,
         };
         recorder.record(exchange).await;
-        body
     }
+}
 
-    /// Takes the content encodings off.
-    async fn decode(&self, headers: &HeaderMap, wire: WireBody, wanted: Wanted) -> Body {
-        let body = Body {
-            bytes: wire.bytes,
-            truncated: wire.truncated.is_some(),
-        };
-        if !headers.contains_key(CONTENT_ENCODING) || body.bytes.is_empty() {
-            return body;
+/// Takes the content encodings off.
+async fn decode(headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
+    let body = Body {
+        bytes: wire.bytes,
+        truncated: wire.truncated.is_some(),
+    };
+    if !headers.contains_key(CONTENT_ENCODING) || body.bytes.is_empty() {
+        return body;
+    }
+    let mut content = HeaderMap::new();
+    for value in headers.get_all(CONTENT_ENCODING) {
+        content.append(CONTENT_ENCODING, value.clone());
+    }
+    // An honest page is decoded at once. What turns out large is decoded again where the
+    // time that takes holds up nobody.
+    if body.bytes.len() <= SMALL_WIRE_BYTES {
+        let decoded = body.clone().decode(&content, limit.min(SMALL_BODY_BYTES));
+        if decoded.bytes.len() < SMALL_BODY_BYTES {
+            return decoded;
         }
-        let limit = match wanted {
-            Wanted::Page => self.body_bytes,
-            Wanted::Robots => robots_rules::MAX_BYTES + 1,
-        };
-        let mut content = HeaderMap::new();
-        for value in headers.get_all(CONTENT_ENCODING) {
-            content.append(CONTENT_ENCODING, value.clone());
-        }
-        if body.bytes.len() <= LARGE_BODY_BYTES {
-            return body.decode(&content, limit);
-        }
-        match tokio::task::spawn_blocking(move || body.decode(&content, limit)).await {
-            Ok(body) => body,
-            Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
-            // The runtime is shutting down; nobody will look at the answer.
-            Err(_) => Body {
-                bytes: Vec::new(),
-                truncated: true,
-            },
-        }
+    }
+    match tokio::task::spawn_blocking(move || body.decode(&content, limit)).await {
+        Ok(body) => body,
+        Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+        // The runtime is shutting down; nobody will look at the answer.
+        Err(_) => Body {
+            bytes: Vec::new(),
+            truncated: true,
+        },
     }
 }
 

@@ -19,6 +19,7 @@ use http::{Request, Response};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use hyper::rt::Executor;
 use prometheus::IntGauge;
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -59,10 +60,18 @@ pub(super) struct Seat {
 #[derive(Debug)]
 pub(super) struct Connection {
     sender: Sender,
-    driver: AbortHandle,
+    tasks: Tasks,
     address: Option<IpAddr>,
     paced_address: Option<IpAddr>,
     absolute_form: bool,
+}
+
+/// The tasks that move the bytes of a connection: HTTP/2 has one for the socket and one for
+/// the requests. Each holds the seat, and all end when the connection is dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Tasks {
+    seat: Arc<Seat>,
+    running: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 /// The end of a connection that takes requests.
@@ -123,8 +132,7 @@ impl Connections {
 
     /// Keeps a connection for the next request to the same origin.
     pub(super) fn give_back(self: &Arc<Self>, page: &PageUrl, connection: Connection) {
-        let is_wanted = self.waiting.load(Ordering::Acquire) == 0 && !self.idle_time.is_zero();
-        if !is_wanted || connection.is_closed() {
+        if self.idle_time.is_zero() || connection.is_closed() {
             return;
         }
         let idle = Idle {
@@ -132,7 +140,15 @@ impl Connections {
             origin: page.clone(),
             since: Instant::now(),
         };
-        self.idle().insert(page.site(), idle);
+        {
+            // Who waits counts itself before it looks for an idle connection to close, so
+            // one of the two sees the other.
+            let mut kept = self.idle();
+            if self.waiting.load(Ordering::Acquire) > 0 {
+                return;
+            }
+            kept.insert(page.site(), idle);
+        }
         if !self.has_reaper.swap(true, Ordering::AcqRel) {
             tokio::spawn(reap(Arc::clone(self)));
         }
@@ -215,26 +231,50 @@ impl Drop for Seat {
     }
 }
 
+// === impl Tasks ===
+
+impl Tasks {
+    pub(super) fn new(seat: Seat) -> Self {
+        Self {
+            seat: Arc::new(seat),
+            running: Arc::default(),
+        }
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let seat = Arc::clone(&self.seat);
+        let task = tokio::spawn(async move {
+            task.await;
+            drop(seat);
+        });
+        let running = self.running.lock();
+        running
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(task.abort_handle());
+    }
+}
+
 // === impl Connection ===
 
 impl Connection {
-    /// A connection whose `driver` moves the bytes; the seat is free when that ends.
+    /// A connection whose `driver` moves the bytes, by itself or with other `tasks`.
     pub(super) fn new(
         sender: Sender,
         driver: impl Future<Output = hyper::Result<()>> + Send + 'static,
-        seat: Seat,
+        tasks: Tasks,
         address: Option<IpAddr>,
         paced_address: Option<IpAddr>,
         absolute_form: bool,
     ) -> Self {
-        let driver = tokio::spawn(async move {
+        tasks.execute(async move {
             // How a connection ended is told to whoever waits for an answer on it.
             let _ = pin!(driver).await;
-            drop(seat);
         });
         Self {
             sender,
-            driver: driver.abort_handle(),
+            tasks,
             address,
             paced_address,
             absolute_form,
@@ -290,6 +330,9 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.driver.abort();
+        let running = self.tasks.running.lock();
+        for task in running.unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
     }
 }

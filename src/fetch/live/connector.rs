@@ -5,13 +5,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION};
-use http::{Method, Request, StatusCode};
+use http::{Method, Request};
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -20,17 +21,21 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::config::{CertificatePolicy, FetchSettings, LimitSettings, ProxySettings};
-use crate::fetch::error::{ErrorKind, FetchError};
+use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
 use crate::web::{PageUrl, Scheme};
 
 use super::address_guard::AddressGuard;
-use super::connections::{Connection, Seat, Sender};
+use super::connections::{Connection, Seat, Sender, Tasks};
 use super::names::{Mapped, Names};
 use super::pace::AddressPace;
 use super::tls;
+use super::turns::deferred;
 
 /// So many addresses of one name are tried.
 const ADDRESSES_TRIED: usize = 3;
+
+/// When to come back after trouble of our own.
+const OWN_TROUBLE: Duration = Duration::from_mins(1);
 
 /// Makes connections.
 pub(super) struct Connector {
@@ -223,6 +228,15 @@ impl Connector {
         if failure.as_ref().is_some_and(is_timeout) {
             return Err(connect_timeout(page));
         }
+        let is_ours = failure.as_ref().is_some_and(is_own_trouble);
+        if is_ours || route.by_proxy {
+            tracing::warn!(error = ?failure, by_proxy = route.by_proxy, "cannot connect at all");
+            return Err(deferred(
+                &page.site(),
+                OWN_TROUBLE,
+                DeferralCause::OwnTrouble,
+            ));
+        }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
         let message = format!("{} cannot be reached: {why}", page.site());
         Err(FetchError::new(ErrorKind::Unreachable, message))
@@ -254,18 +268,20 @@ impl Connector {
             let message = format!("{} does not speak HTTP: {error}", page.site());
             FetchError::new(ErrorKind::Malformed, message)
         };
+        let tasks = Tasks::new(seat);
         let paced = route.is_paced.then_some(address);
         let answering = (!route.by_proxy).then_some(address);
         let absolute_form = route.by_proxy && !route.tls;
         Ok(if speaks_http2 {
-            let handshake = self.http2().handshake(stream).await;
+            let handshake = self.http2(tasks.clone()).handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
-            Connection::new(Sender::Http2(sender), driver, seat, answering, paced, false)
+            let sender = Sender::Http2(sender);
+            Connection::new(sender, driver, tasks, answering, paced, false)
         } else {
             let handshake = self.http1().handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
             let sender = Sender::Http1(sender);
-            Connection::new(sender, driver, seat, answering, paced, absolute_form)
+            Connection::new(sender, driver, tasks, answering, paced, absolute_form)
         })
     }
 
@@ -282,9 +298,9 @@ impl Connector {
         builder
     }
 
-    fn http2(&self) -> http2::Builder<TokioExecutor> {
+    fn http2(&self, tasks: Tasks) -> http2::Builder<Tasks> {
         let header_bytes = u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX);
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let mut builder = http2::Builder::new(tasks);
         builder
             .timer(TokioTimer::new())
             .max_header_list_size(header_bytes)
@@ -351,7 +367,7 @@ impl Connector {
         let request = request.map_err(|error| failed(&error))?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| failed(&error))?;
-        if response.status() != StatusCode::OK {
+        if !response.status().is_success() {
             return Err(failed(&response.status()));
         }
         let upgraded = hyper::upgrade::on(response).await;
@@ -367,6 +383,17 @@ impl Connector {
         value.set_sensitive(true);
         Some(value)
     }
+}
+
+/// Whether a failure to connect says nothing about the other side: no descriptor, no port,
+/// no buffer, no network.
+fn is_own_trouble(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    let is_exhausted = matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS));
+    let kinds = [io::ErrorKind::AddrNotAvailable, io::ErrorKind::NetworkDown];
+    is_exhausted || kinds.contains(&error.kind())
 }
 
 fn connect_timeout(page: &PageUrl) -> FetchError {

@@ -52,8 +52,10 @@ use turns::{Reception, Turns};
 /// By which robots.txt knows us.
 const PRODUCT_TOKEN: &str = env!("CARGO_PKG_NAME");
 
-/// Files that are open beside connections.
-const OTHER_FILES: u64 = 128;
+/// Files that are open beside connections: name servers, archives, the store.
+const OTHER_FILES: u64 = 512;
+
+const LONGEST_RETRY: Duration = Duration::from_hours(365 * 24);
 
 /// The live web as a fetcher. Everything that shares it shares its politeness.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ pub struct LiveWeb {
     turns: Turns,
     client: Client,
     metrics: FetchMetrics,
+    come_back: Duration,
     /// Told once: links to hosts that are not mapped are many.
     no_contact: Once,
 }
@@ -92,7 +95,7 @@ impl LiveWeb {
     ) -> Result<Self, LiveWebError> {
         Self::check(settings)?;
         let user_agent = HeaderValue::from_str(&user_agent(settings));
-        let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static(PRODUCT_TOKEN));
+        let user_agent = user_agent.map_err(|_| LiveWebError::NoContact)?;
         let room = room_for(settings.limits.connections);
         let connections = Connections::new(room, settings.limits.idle, metrics.connections());
         Ok(Self {
@@ -100,6 +103,7 @@ impl LiveWeb {
             turns: Turns::new(settings.politeness.clone()),
             client: Client::new(settings, connections, user_agent, recorder)?,
             metrics,
+            come_back: settings.politeness.come_back,
             no_contact: Once::new(),
         })
     }
@@ -128,7 +132,7 @@ impl LiveWeb {
             return Err(counted(FetchError::new(ErrorKind::Disallowed, message)));
         }
         let answer = self.exchange(page, rules.crawl_delay(), Wanted::Page).await;
-        Ok(fetched(page, answer.map_err(counted)?, robots_requests))
+        Ok(self.fetched(page, answer.map_err(counted)?, robots_requests))
     }
 
     /// One request when it is our turn.
@@ -142,10 +146,32 @@ impl LiveWeb {
         let answer = self.client.get(url, wanted).await;
         match &answer {
             Ok(answer) => turn.end(reception(&answer.parts)),
-            Err(error) if error.kind.is_before_http() => turn.unused(),
+            Err(error) if error.kind.is_before_http() || error.kind.is_deferral() => turn.unused(),
             Err(_) => turn.end(Reception::Failed),
         }
         answer
+    }
+
+    /// The page, and when to come back if the server is too busy to give it.
+    fn fetched(&self, page: &PageUrl, answer: Answer, robots_requests: usize) -> FetchedPage {
+        let busy_until = is_busy(answer.parts.status).then(|| {
+            let wait = retry_after(&answer.parts.headers).unwrap_or(self.come_back);
+            SystemTime::now() + wait
+        });
+        FetchedPage {
+            url: page.clone(),
+            status: answer.parts.status,
+            headers: answer.parts.headers,
+            body: Bytes::from(answer.body.bytes),
+            truncated: answer.body.truncated,
+            transfer: Transfer {
+                address: answer.address,
+                wire_bytes: answer.wire_bytes,
+                duration: answer.duration,
+                robots_requests,
+                busy_until,
+            },
+        }
     }
 }
 
@@ -205,23 +231,6 @@ fn room_for(connections: usize) -> usize {
     usize::try_from(room).unwrap_or(connections)
 }
 
-fn fetched(page: &PageUrl, answer: Answer, robots_requests: usize) -> FetchedPage {
-    FetchedPage {
-        url: page.clone(),
-        status: answer.parts.status,
-        headers: answer.parts.headers,
-        body: Bytes::from(answer.body.bytes),
-        truncated: answer.body.truncated,
-        transfer: Transfer {
-            address: answer.address,
-            wire_bytes: answer.wire_bytes,
-            duration: answer.duration,
-            robots_requests,
-            is_busy: is_busy(answer.parts.status),
-        },
-    }
-}
-
 /// What an answer says about how welcome we are.
 fn reception(parts: &http::response::Parts) -> Reception {
     match parts.status {
@@ -238,15 +247,17 @@ fn is_busy(status: StatusCode) -> bool {
     )
 }
 
-/// RFC 9110, section 10.2.3: seconds or a date. One in the past means now.
+/// RFC 9110, section 10.2.3: seconds or a date. One in the past means now, and nobody means
+/// more than a year.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    let wait = date.duration_since(SystemTime::now());
-    Some(wait.unwrap_or_default())
+    let seconds = value.parse().ok().map(Duration::from_secs);
+    let date = || {
+        let date = httpdate::parse_http_date(value).ok()?;
+        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    };
+    let wait = seconds.or_else(date)?;
+    Some(wait.min(LONGEST_RETRY))
 }
 
 #[cfg(test)]
@@ -272,6 +283,7 @@ mod tests {
         assert_eq!(parsed("soon"), None);
         assert_eq!(parsed("-5"), None);
         assert_eq!(parsed("99999999999999999999"), None);
+        assert_eq!(parsed("18446744073709551615"), Some(LONGEST_RETRY));
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 

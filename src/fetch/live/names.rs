@@ -12,8 +12,10 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
 };
+use hickory_resolver::lookup_ip::LookupIp;
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{Name, RecordType};
 use tokio::time::timeout;
 
 use crate::config::{FetchSettings, ResolveRule};
@@ -34,7 +36,7 @@ pub(super) struct Names {
     /// All tries together.
     longest: Duration,
     /// Made when it is first needed: a web of mapped hosts works without any name server.
-    resolver: OnceLock<Result<TokioResolver, NetError>>,
+    resolver: OnceLock<TokioResolver>,
 }
 
 /// An address that the settings give.
@@ -50,8 +52,8 @@ impl Names {
     pub(super) fn new(settings: &FetchSettings) -> Self {
         let mut options = ResolverOpts::default();
         // One address for each name keeps per-address politeness simple; hosts that only
-        // speak IPv6 are few, and are found as well.
-        options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
+        // speak IPv6 are few, and are asked for afterwards.
+        options.ip_strategy = LookupIpStrategy::Ipv4Only;
         options.cache_size = settings.dns_cache as u64;
         options.positive_max_ttl = Some(LONGEST_YES);
         options.negative_max_ttl = Some(LONGEST_NO);
@@ -86,20 +88,38 @@ impl Names {
 
     /// All addresses of a name, in the order of the answer.
     pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, FetchError> {
-        let failed = |error: &NetError| {
-            let is_missing = error.is_nx_domain() || error.is_no_records_found();
-            match is_missing {
-                true => FetchError::new(ErrorKind::NoHost, format!("there is no host {host}")),
-                false => FetchError::new(
-                    ErrorKind::DnsFailed,
-                    format!("{host} could not be looked up: {error}"),
-                ),
+        let no_host = || FetchError::new(ErrorKind::NoHost, format!("there is no host {host}"));
+        let failed = |error: &NetError| match error.is_no_records_found() {
+            true => no_host(),
+            false => FetchError::new(
+                ErrorKind::DnsFailed,
+                format!("{host} could not be looked up: {error}"),
+            ),
+        };
+        let resolver = if let Some(resolver) = self.resolver.get() {
+            resolver
+        } else {
+            // One that cannot start now may do so later.
+            let started = self.start_resolver().map_err(|error| failed(&error))?;
+            self.resolver.get_or_init(|| started)
+        };
+        // Made of labels as they are: hosts with `_` or a `-` in front exist, and hickory
+        // refuses them as text. It is a whole name, so the search list of the machine stays
+        // out of it.
+        let labels = host.trim_end_matches('.').split('.');
+        let name = Name::from_labels(labels.map(str::as_bytes));
+        let name = name.map_err(|_| no_host())?;
+        let asking = async {
+            match resolver.lookup_ip(name.clone()).await {
+                // Only who says that there is none is asked for the other family: its "no"
+                // must not hide a failure.
+                Err(error) if error.is_no_records_found() => {
+                    let answer = resolver.lookup(name, RecordType::AAAA).await;
+                    answer.map(LookupIp::from)
+                }
+                answer => answer,
             }
         };
-        let resolver = self.resolver.get_or_init(|| self.start_resolver());
-        let resolver = resolver.as_ref().map_err(failed)?;
-        // The dot at the end keeps the search list of the machine out of it.
-        let asking = resolver.lookup_ip(format!("{host}."));
         let answer = timeout(self.longest, asking).await;
         let answer = answer.unwrap_or(Err(NetError::Timeout));
         Ok(answer.map_err(|error| failed(&error))?.iter().collect())

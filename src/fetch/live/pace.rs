@@ -69,13 +69,13 @@ impl AddressPace {
             limiter.retain_recent();
         }
         let started = Instant::now();
+        let longest_wait = self.longest_wait.max(self.interval);
         while let Err(not_until) = limiter.check_key(&address) {
-            if started.elapsed() > self.longest_wait {
-                let again = self.longest_wait.max(self.interval);
-                return Err(deferred(site, again, DeferralCause::CrowdedAddress));
+            let wait = not_until.wait_time_from(limiter.clock().now());
+            if started.elapsed() + wait > longest_wait {
+                return Err(deferred(site, longest_wait, DeferralCause::CrowdedAddress));
             }
-            let now = limiter.clock().now();
-            sleep(not_until.wait_time_from(now)).await;
+            sleep(wait).await;
         }
         Ok(())
     }

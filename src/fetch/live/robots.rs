@@ -6,7 +6,7 @@
 //! | 3xx | followed up to five times, to other hosts too; more is as if there were none |
 //! | 429, 5xx | nothing may be read for now |
 //! | other 4xx | everything may be read |
-//! | no answer, though the host can be connected to | nothing may be read for now |
+//! | no answer or half of one, though the host can be connected to | nothing may be read for now |
 //!
 //! Invariant: a page is asked for only after the rules of its own origin are known and
 //! allow it. Memory for rules is bounded by weight.
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use tokio::time::Instant;
 
 use crate::config::PolitenessSettings;
@@ -37,6 +37,9 @@ const SHORTEST_BREAK: Duration = Duration::from_mins(1);
 
 /// What an entry takes beside its rules.
 const ENTRY_BYTES: usize = 256;
+
+/// The heaviest rules there can be: 500 KiB of the shortest lines.
+const SHARD_BYTES: usize = 4 << 20;
 
 /// The number of sites for which the cache is laid out; it may hold more.
 const EXPECTED_RULES_BYTES: usize = 1_024;
@@ -77,8 +80,20 @@ impl Weighter<String, Arc<Known>> for ByWeight {
 impl Robots {
     pub(super) fn new(settings: &PolitenessSettings) -> Self {
         let bytes = settings.robots_cache;
+        // A rule set that does not fit into its shard would be asked for before every page.
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(bytes / EXPECTED_RULES_BYTES)
+            .weight_capacity(bytes as u64)
+            .shards((bytes / SHARD_BYTES).clamp(1, 64))
+            .build()
+            .expect("both capacities are given");
         Self {
-            cache: Cache::with_weighter(bytes / EXPECTED_RULES_BYTES, bytes as u64, ByWeight),
+            cache: Cache::with_options(
+                options,
+                ByWeight,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            ),
             max_age: settings.robots_max_age,
             come_back: settings.come_back,
         }
@@ -116,6 +131,10 @@ impl Robots {
                 Ok(answer) => answer,
                 // The host itself is out of reach, and so is the page.
                 Err(error) if requests == 0 && error.kind.is_before_http() => return Err(error),
+                // It was not asked for, so nothing is known about it.
+                Err(error) if error.kind.is_deferral() => {
+                    return Err(error.with_robots_requests(requests));
+                }
                 Err(error) => {
                     tracing::debug!(%url, %error, "no robots.txt for now");
                     return Ok((self.unavailable(None), requests));
@@ -136,6 +155,8 @@ impl Robots {
 
     fn read(&self, status: StatusCode, answer: &Answer) -> Known {
         match status {
+            // The half that came may allow what the other half forbids.
+            status if status.is_success() && answer.is_broken => self.unavailable(None),
             StatusCode::TOO_MANY_REQUESTS => self.unavailable(retry_after(&answer.parts.headers)),
             status if status.is_server_error() => {
                 self.unavailable(retry_after(&answer.parts.headers))
@@ -247,6 +268,7 @@ mod tests {
                 },
                 address: None,
                 wire_bytes: 0,
+                is_broken: false,
                 duration: Duration::ZERO,
             })
         }

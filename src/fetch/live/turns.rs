@@ -5,7 +5,8 @@
 //! back as `Deferred` with the time at which the site is due.
 //!
 //! Invariant: what is known about a site is forgotten as soon as it no longer matters, and
-//! in an hour at the latest. Memory follows the sites being visited, not those seen.
+//! there is a bound to how many sites that may be. Memory follows the sites being visited
+//! and those that asked to be left alone, not all that were seen.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -19,8 +20,15 @@ use crate::config::PolitenessSettings;
 use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
 use crate::web::SiteId;
 
-/// The longest that anything is remembered about a site.
+/// How long after its time a deferred site is expected back.
 const MEMORY: Duration = Duration::from_hours(1);
+
+/// The longest that a site can ask to be left alone here. Whoever visits it knows the true
+/// time from the deferral.
+const LONGEST_BREAK: Duration = Duration::from_hours(24);
+
+/// More sites than this are not remembered. To forget one costs it a robots.txt too many.
+const MOST_SITES: usize = 200_000;
 
 /// The table is looked through for forgettable sites when it has at least so many.
 const FIRST_SWEEP: usize = 1_024;
@@ -52,6 +60,9 @@ struct Courtesy {
     last_request: Option<Instant>,
     /// The site asked to be left alone until then.
     not_before: Option<Instant>,
+    /// A visit was put off until then because of a `Crawl-delay`. Then a page may be asked
+    /// for, even if robots.txt had to be asked for again in between.
+    put_off_until: Option<Instant>,
     /// Requests in a row that failed or found the site busy.
     failures: u32,
     /// Until then it matters.
@@ -103,26 +114,37 @@ impl Turns {
     ) -> Result<Turn, FetchError> {
         let lock = self.courtesy_of(site);
         let mut courtesy = lock.lock_owned().await;
-        let crawl_delay = crawl_delay.unwrap_or_default();
-        let pause = self.settings.pause.max(crawl_delay);
+        let delay = crawl_delay.unwrap_or_default().min(LONGEST_BREAK);
+        let pause = self.settings.pause.max(delay);
         let now = Instant::now();
-        let after_pause = courtesy
-            .last_request
-            .and_then(|last| last.checked_add(pause));
+        let is_due = courtesy.put_off_until.is_some_and(|due| due <= now);
+        let gap = match is_due {
+            true => self.settings.pause,
+            false => pause,
+        };
+        let after_pause = courtesy.last_request.map(|last| last + gap);
         let due = after_pause
             .max(courtesy.not_before)
             .filter(|due| *due > now);
-        courtesy.matters_until = due.max(courtesy.matters_until);
         if let Some(due) = due {
             let wait = due - now;
-            if wait > self.settings.longest_wait {
-                let cause = match courtesy.not_before {
-                    Some(busy) if busy >= due => DeferralCause::Busy,
-                    _ => DeferralCause::CrawlDelay,
+            courtesy.remember_until(due + MEMORY);
+            // A pause of the operator's own making is waited for, however long.
+            if wait > self.settings.longest_wait.max(self.settings.pause) {
+                let is_busy = courtesy.not_before.is_some_and(|busy| busy >= due);
+                let cause = match is_busy {
+                    true => DeferralCause::Busy,
+                    false => DeferralCause::CrawlDelay,
                 };
+                if !is_busy {
+                    courtesy.put_off_until.get_or_insert(due);
+                }
                 return Err(deferred(site, wait, cause));
             }
             sleep_until(due).await;
+        }
+        if crawl_delay.is_some() {
+            courtesy.put_off_until = None;
         }
         Ok(Turn {
             site: site.clone(),
@@ -162,6 +184,10 @@ impl Sites {
             let is_in_use = Arc::strong_count(courtesy) > 1;
             is_in_use || courtesy.try_lock().map_or(true, |known| known.matters(now))
         });
+        if self.by_site.len() > MOST_SITES {
+            self.by_site
+                .retain(|_, courtesy| Arc::strong_count(courtesy) > 1);
+        }
         self.sweep_at = FIRST_SWEEP.max(2 * self.by_site.len());
     }
 }
@@ -170,8 +196,11 @@ impl Sites {
 
 impl Courtesy {
     fn matters(&self, now: Instant) -> bool {
-        let is_recent = self.last_request.is_none_or(|last| now - last < MEMORY);
-        is_recent && self.matters_until.is_some_and(|until| until > now)
+        self.matters_until.is_some_and(|until| until > now)
+    }
+
+    fn remember_until(&mut self, until: Instant) {
+        self.matters_until = self.matters_until.max(Some(until));
     }
 }
 
@@ -206,10 +235,10 @@ impl Turn {
                 }
             }
         };
-        courtesy.not_before = now.checked_add(wait);
+        let wait = wait.min(LONGEST_BREAK);
+        courtesy.not_before = Some(now + wait);
         // Failures are forgiven when the site has been left alone for as long again.
-        let matters = self.pause.max(2 * wait);
-        courtesy.matters_until = now.checked_add(matters.min(MEMORY));
+        courtesy.matters_until = Some(now + 2 * wait);
     }
 }
 
@@ -221,8 +250,7 @@ impl Drop for Turn {
         }
         let now = Instant::now();
         self.courtesy.last_request = Some(now);
-        let until = now.checked_add(self.pause.min(MEMORY));
-        self.courtesy.matters_until = self.courtesy.matters_until.max(until);
+        self.courtesy.remember_until(now + self.pause);
     }
 }
 
@@ -244,6 +272,7 @@ pub(super) fn deferred(site: &SiteId, wait: Duration, cause: DeferralCause) -> F
         DeferralCause::Busy => "the site, which is busy,",
         DeferralCause::RobotsUnavailable => "robots.txt, which cannot be had,",
         DeferralCause::CrowdedAddress => "the address, which many sites share,",
+        DeferralCause::OwnTrouble => "trouble of our own",
     };
     let message = format!("{site} is due in {} s: {why} asks for it", wait.as_secs());
     FetchError::new(ErrorKind::Deferred { not_before, cause }, message)
@@ -369,6 +398,54 @@ mod tests {
         let (cause, wait) = kind(&error);
         assert_eq!(cause, DeferralCause::Busy);
         assert!(wait > 3500 * SECOND, "{wait:?}");
+    }
+
+    /// Its rules are believed for less time than its delay takes, so that they are asked for
+    /// again whenever a page is due.
+    #[tokio::test(start_paused = true)]
+    async fn a_delay_longer_than_rules_last_ends_all_the_same() {
+        let turns = turns();
+        let day = Some(86_400 * SECOND);
+        waited(&turns, "a.org", None)
+            .await
+            .1
+            .end(Reception::Answered);
+        turns.take(&site("a.org"), day).await.unwrap_err();
+        tokio::time::advance(86_400 * SECOND).await;
+        waited(&turns, "a.org", None)
+            .await
+            .1
+            .end(Reception::Answered);
+        let (wait, turn) = waited(&turns, "a.org", day).await;
+        assert_eq!(wait, SECOND);
+        turn.end(Reception::Answered);
+        let error = turns.take(&site("a.org"), day).await.unwrap_err();
+        assert_eq!(kind(&error).0, DeferralCause::CrawlDelay);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_of_our_own_is_waited_for_however_long() {
+        let turns = Turns::new(PolitenessSettings {
+            pause: 60 * SECOND,
+            ..PolitenessSettings::default()
+        });
+        waited(&turns, "a.org", None)
+            .await
+            .1
+            .end(Reception::Answered);
+        assert_eq!(waited(&turns, "a.org", None).await.0, 60 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_can_ask_for_more_time_than_there_is() {
+        let turns = turns();
+        let turn = waited(&turns, "a.org", None).await.1;
+        turn.end(Reception::Busy(Some(Duration::MAX)));
+        let error = turns.take(&site("a.org"), Some(Duration::MAX / 2)).await;
+        assert!(matches!(
+            error.unwrap_err().kind,
+            ErrorKind::Deferred { .. }
+        ));
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! The ways into a site: by https or http, with `www.` or without.
+//!
+//! Invariant: once somebody has answered at one entrance, no other is tried, and pages of
+//! the entrances that stayed shut are asked for at the open one.
+
+use super::PageUrl;
+
+/// The entrances of one site, during one visit.
+#[derive(Debug, Clone)]
+pub struct Entrances {
+    /// In the order in which they are to be tried.
+    left: Vec<PageUrl>,
+    shut: Vec<PageUrl>,
+    open: Option<PageUrl>,
+}
+
+impl Entrances {
+    /// With these entrances to fall back on.
+    #[must_use]
+    pub fn new(fallbacks: Vec<PageUrl>) -> Self {
+        Self {
+            left: fallbacks,
+            shut: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// Nobody answered at `page`: the next entrance for which there is hope, unless one is
+    /// open already.
+    pub fn next_after(
+        &mut self,
+        page: &PageUrl,
+        is_hopeful: impl Fn(&PageUrl) -> bool,
+    ) -> Option<PageUrl> {
+        if self.open.is_some() {
+            return None;
+        }
+        self.shut.push(page.clone());
+        let at = self.left.iter().position(is_hopeful)?;
+        Some(self.left.remove(at))
+    }
+
+    /// Somebody answered at `page`.
+    pub fn open_at(&mut self, page: &PageUrl) {
+        self.open.get_or_insert_with(|| page.clone());
+    }
+
+    /// A page of the site as it is to be asked for.
+    #[must_use]
+    pub fn spelled(&self, page: PageUrl) -> PageUrl {
+        let is_shut = |shut: &PageUrl| shut.shares_host(&page) && shut.scheme() == page.scheme();
+        match &self.open {
+            Some(open) if self.shut.iter().any(is_shut) => page.at_origin(open),
+            _ => page,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> PageUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn pages_behind_a_shut_entrance_are_asked_for_at_the_open_one() {
+        let entry = page("https://example.org/");
+        let mut entrances = Entrances::new(entry.other_entrances());
+        let inner = page("https://example.org/a?b");
+        assert_eq!(entrances.spelled(inner.clone()), inner);
+        let next = entrances.next_after(&entry, |_| true).unwrap();
+        assert_eq!(next, page("http://example.org/"));
+        entrances.open_at(&next);
+        assert_eq!(entrances.spelled(inner), page("http://example.org/a?b"));
+        let other = page("https://www.example.org/a");
+        assert_eq!(entrances.spelled(other.clone()), other, "it was not tried");
+        assert_eq!(entrances.next_after(&next, |_| true), None);
+    }
+
+    #[test]
+    fn entrances_without_hope_are_passed_over() {
+        let entry = page("https://example.org/");
+        let mut entrances = Entrances::new(entry.other_entrances());
+        let is_https = |page: &PageUrl| page.as_str().starts_with("https:");
+        let next = entrances.next_after(&entry, is_https);
+        assert_eq!(next, Some(page("https://www.example.org/")));
+    }
+}
