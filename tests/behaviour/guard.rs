@@ -1145,3 +1145,27 @@ async fn a_proxy_that_refuses_us_leads_nowhere() {
     ];
     assert_eq!(log.lines(), expected);
 }
+
+// === many sites, one address ===
+
+#[tokio::test]
+async fn sites_that_share_an_address_share_its_pace() {
+    let log = Log::default();
+    let machine = Machine::start(&log).await;
+    let names = NameServer::start(&log, |_| at(&[ALLOWED])).await;
+    let mut settings = settings_for(&machine, &names);
+    let interval = Duration::from_millis(50);
+    settings.politeness.address_interval = interval;
+    let crawler = Arc::new(Crawler::new(&settings));
+    let started = Instant::now();
+    let mut sites = JoinSet::new();
+    for number in 0..5 {
+        let crawler = Arc::clone(&crawler);
+        let page = machine.url(&format!("site-{number}.example"));
+        sites.spawn(async move { crawler.status(&page).await });
+    }
+    assert_eq!(sites.join_all().await, [200; 5]);
+    // Ten requests have nine intervals between them.
+    let elapsed = started.elapsed();
+    assert!(elapsed >= 9 * interval, "{elapsed:?}");
+}

@@ -315,9 +315,10 @@ async fn too_many_headers_are_no_answer_in_either_version_of_http() {
         ("some.example", 150, "200"),
         ("many.example", 250, "malformed"),
     ] {
-        meeting.web.script(host, move |target, _| match target {
-            "/robots.txt" => Reply::status(404),
-            _ => {
+        meeting.web.script(host, move |target, _| {
+            if target == "/robots.txt" {
+                Reply::status(404)
+            } else {
                 let names = (0..headers).map(|number| format!("x-header-{number}"));
                 names.fold(Reply::html("<p>here"), |reply, name| {
                     reply.header(&name, "1")
