@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where third-party crates may be used; all others may be used anywhere.
-const CONFINED: [(&str, &[&str]); 31] = [
+const CONFINED: [(&str, &[&str]); 32] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("serde_json", &["cli"]),
@@ -20,7 +20,8 @@ const CONFINED: [(&str, &[&str]); 31] = [
     ("encoding_rs", &["parse"]),
     ("chardetng", &["parse"]),
     ("whatlang", &["parse"]),
-    ("postcard", &["fetch", "classify"]),
+    ("postcard", &["fetch", "classify", "store"]),
+    ("sled", &["store"]),
     ("html5gum", &["parse"]),
     ("addr", &["web"]),
     ("linfa", &["classify"]),

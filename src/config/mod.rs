@@ -26,6 +26,8 @@ use value::{byte_size, choice, number, whole_number};
 pub struct Settings {
     /// `[log]`
     pub log: LogSettings,
+    /// `[store]`
+    pub store: StoreSettings,
     /// `[fetch]`
     pub fetch: FetchSettings,
     /// `[parse]`
@@ -69,6 +71,26 @@ pub enum LogFormat {
     Human,
     /// One JSON object a line.
     Json,
+}
+
+/// `[store]`: what is kept, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Memory for what is on the disk.
+    pub cache_bytes: usize,
+    /// Of which sites the evidence is kept.
+    pub evidence: EvidenceRetention,
+}
+
+/// Of which sites the evidence is kept: pages, confidences and telling words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvidenceRetention {
+    /// Of all.
+    All,
+    /// Of relevant ones.
+    Relevant,
+    /// Of none.
+    None,
 }
 
 /// `[parse]`: how pages are read.
@@ -130,6 +152,7 @@ impl Settings {
         let default = Self::default();
         section::read(text, |top| Self {
             log: top.section("log", |log| default.log.read(log)),
+            store: top.section("store", |store| default.store.read(store)),
             fetch: top.section("fetch", |fetch| default.fetch.read(fetch)),
             parse: top.section("parse", |parse| default.parse.read(parse)),
             internal: top.section("internal", |internal| default.internal.read(internal)),
@@ -143,6 +166,7 @@ impl Settings {
         let default = Self::default();
         section::keys_left_out(text, |top| {
             top.section("log", |log| default.log.read(log));
+            top.section("store", |store| default.store.read(store));
             top.section("fetch", |fetch| default.fetch.read(fetch));
             top.section("parse", |parse| default.parse.read(parse));
             top.section("internal", |internal| default.internal.read(internal));
@@ -179,6 +203,35 @@ impl Default for LogSettings {
         Self {
             level: LogLevel::Info,
             format: LogFormat::Auto,
+        }
+    }
+}
+
+// === impl StoreSettings ===
+
+impl StoreSettings {
+    fn read(&self, store: &mut Section<'_>) -> Self {
+        let retentions = [
+            ("all", EvidenceRetention::All),
+            ("relevant", EvidenceRetention::Relevant),
+            ("none", EvidenceRetention::None),
+        ];
+        Self {
+            cache_bytes: store.value(
+                "cache_bytes",
+                self.cache_bytes,
+                byte_size(1 << 20..=1 << 40),
+            ),
+            evidence: store.value("evidence", self.evidence, choice(&retentions)),
+        }
+    }
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+            evidence: EvidenceRetention::All,
         }
     }
 }

@@ -185,7 +185,7 @@ fn check_config_tells_all_problems() {
         b"[log]\nlevel = 'warn'\n[parse]\nmax_links = 5\n",
     );
     let part = stdout(&sitescout(&["check-config", &path.to_string_lossy()]).success());
-    let wanted = "ok, left at their defaults: log.format, fetch.contact, fetch.body_bytes, \
+    let wanted = "ok, left at their defaults: log.format, store.cache_bytes, store.evidence, fetch.contact, fetch.body_bytes, \
         fetch.resolve, ";
     assert!(part.contains(wanted), "{part}");
     assert!(part.ends_with(", training.seed\n"), "{part}");

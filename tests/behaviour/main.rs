@@ -22,6 +22,9 @@ mod visits;
 mod sampling;
 mod scripted_web;
 
+// === the store ===
+mod stores;
+
 // === settings and commands ===
 mod commands;
 mod settings;

@@ -1,0 +1,99 @@
+//! An ordered map of bytes: all that a store needs of what is under it.
+//!
+//! Promises of every engine: `apply` is atomic, and seen by whoever reads afterwards. What
+//! was applied before `sync` returned survives the machine losing power. Keys come in the
+//! order of their bytes.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{PoisonError, RwLock};
+
+use super::StoreError;
+
+/// A key and its value.
+pub(super) type Entry = (Vec<u8>, Vec<u8>);
+
+/// What changes at once: values to put, and keys to remove.
+pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// An ordered map of bytes.
+pub(super) trait Engine: Send + Sync + 'static {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Entries whose keys begin with `prefix` and come after `after`, lazily.
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a [u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a>;
+
+    fn apply(&self, changes: Changes) -> Result<(), StoreError>;
+
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// Bytes on the disk, if there is one.
+    fn disk_bytes(&self) -> u64;
+}
+
+/// The twin of the disk, for tests and for crawls that need not be remembered.
+#[derive(Debug, Default)]
+pub(super) struct MemoryEngine {
+    map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+/// A scan copies so many entries at a time, so that it holds no lock while it is read.
+const PORTION: usize = 256;
+
+impl Engine for MemoryEngine {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(map.get(key).cloned())
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a [u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+        let mut last = after.map(<[u8]>::to_vec);
+        let mut portion = Vec::new().into_iter();
+        Box::new(std::iter::from_fn(move || {
+            if portion.len() == 0 {
+                let from = match &last {
+                    Some(last) => Bound::Excluded(last.clone()),
+                    None => Bound::Included(prefix.to_vec()),
+                };
+                let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+                let entries = map.range((from, Bound::Unbounded));
+                let entries = entries.take_while(|(key, _)| key.starts_with(prefix));
+                let copied: Vec<Entry> = entries
+                    .take(PORTION)
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
+                portion = copied.into_iter();
+            }
+            let entry = portion.next()?;
+            last = Some(entry.0.clone());
+            Some(Ok(entry))
+        }))
+    }
+
+    fn apply(&self, changes: Changes) -> Result<(), StoreError> {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in changes {
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+}

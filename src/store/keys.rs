@@ -1,0 +1,196 @@
+//! What lies where: one ordered map, a letter for each kind of record.
+//!
+//! | key | record |
+//! |---|---|
+//! | `m` | the store: version, counters |
+//! | `t` topic name | its number |
+//! | `n` topic | the topic: name, ordering, totals |
+//! | `s` topic host | a site: how it stands, and where in its life it is |
+//! | `r` topic rank tie discovery | the border, best first; the value is the host |
+//! | `d` topic time host | deferred sites by the time at which they are due |
+//! | `k` topic host | sites handed out and not yet reported on |
+//! | `e` topic target domain source | an edge, by the registrable domain of its source |
+//! | `v` topic host | the verdict on a site |
+//! | `x` topic host | the evidence for it |
+//! | `q` sequence number | topic and host of a verdict |
+//! | `g` topic domain | how many sites of a registrable domain were taken up |
+//! | `i` topic address | how many sites at an address were judged |
+//!
+//! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
+//! zero byte, which therefore ends them.
+
+use std::net::IpAddr;
+
+use crate::web::SiteId;
+
+use super::{Rank, TopicId};
+
+pub(super) const STORE: &[u8] = b"m";
+pub(super) const TOPICS: &[u8] = b"t";
+pub(super) const SEQUENCE: &[u8] = b"q";
+
+pub(super) fn topic(name: &str) -> Vec<u8> {
+    join(b't', &[name.as_bytes()])
+}
+
+pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
+    of_topic(b'n', topic)
+}
+
+pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {
+    join(kind, &[&topic.0.to_be_bytes()])
+}
+
+pub(super) fn site(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b's', topic, site)
+}
+
+pub(super) fn claim(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'k', topic, site)
+}
+
+pub(super) fn verdict(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'v', topic, site)
+}
+
+pub(super) fn evidence(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'x', topic, site)
+}
+
+pub(super) fn domain(topic: TopicId, domain: &str) -> Vec<u8> {
+    join(b'g', &[&topic.0.to_be_bytes(), domain.as_bytes()])
+}
+
+pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
+    let octets = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    join(b'i', &[&topic.0.to_be_bytes(), &octets])
+}
+
+/// The higher the rank, the earlier; of equals the larger tie, then the first discovered.
+pub(super) fn border(topic: TopicId, rank: Rank, discovered: u64) -> Vec<u8> {
+    let descending = !ordered(rank.value);
+    join(
+        b'r',
+        &[
+            &topic.0.to_be_bytes(),
+            &descending.to_be_bytes(),
+            &(!rank.tie).to_be_bytes(),
+            &discovered.to_be_bytes(),
+        ],
+    )
+}
+
+pub(super) fn due(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
+    let host = site.as_str().as_bytes();
+    let (topic, seconds) = (topic.0.to_be_bytes(), seconds.to_be_bytes());
+    join(b'd', &[&topic, &seconds, host])
+}
+
+/// The time in a key made by [`due`].
+pub(super) fn due_seconds(key: &[u8]) -> Option<u64> {
+    let bytes = key.get(3..11)?;
+    Some(u64::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// All edges to a site.
+pub(super) fn edges_to(topic: TopicId, target: &SiteId) -> Vec<u8> {
+    let host = target.as_str().as_bytes();
+    join(b'e', &[&topic.0.to_be_bytes(), host, b"\0"])
+}
+
+/// Those of them that come from one registrable domain.
+pub(super) fn edges_from(topic: TopicId, target: &SiteId, domain: &str) -> Vec<u8> {
+    let mut key = edges_to(topic, target);
+    key.extend(domain.as_bytes());
+    key.push(0);
+    key
+}
+
+pub(super) fn edge(topic: TopicId, target: &SiteId, source: &SiteId) -> Vec<u8> {
+    let mut key = edges_from(topic, target, source.registrable_domain());
+    key.extend(source.as_str().as_bytes());
+    key
+}
+
+/// The source in a key made by [`edge`].
+pub(super) fn edge_source(key: &[u8]) -> Option<SiteId> {
+    let host = key.rsplit(|byte| *byte == 0).next()?;
+    host_of(host)
+}
+
+pub(super) fn sequence(number: u64) -> Vec<u8> {
+    join(b'q', &[&number.to_be_bytes()])
+}
+
+/// The host in a key that ends with one, after the topic.
+pub(super) fn last_host(key: &[u8]) -> Option<SiteId> {
+    host_of(key.get(3..)?)
+}
+
+/// A host as bytes.
+pub(super) fn host_of(bytes: &[u8]) -> Option<SiteId> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+fn of_host(kind: u8, topic: TopicId, site: &SiteId) -> Vec<u8> {
+    join(kind, &[&topic.0.to_be_bytes(), site.as_str().as_bytes()])
+}
+
+fn join(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut key = Vec::with_capacity(length);
+    key.push(kind);
+    for part in parts {
+        key.extend_from_slice(part);
+    }
+    key
+}
+
+/// Bits whose order as a number is that of the floating-point numbers (IEEE 754, total
+/// order): the sign decides which way the rest counts.
+fn ordered(value: f64) -> u64 {
+    let bits = value.to_bits();
+    match bits >> 63 {
+        0 => bits | 1 << 63,
+        _ => !bits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_border_is_in_the_order_of_its_keys(
+            one in (-1.0..2.0, 0_u32..4, 0_u64..4),
+            other in (-1.0..2.0, 0_u32..4, 0_u64..4),
+        ) {
+            let key = |(value, tie, discovered): (f64, u32, u64)| {
+                border(TopicId(1), Rank { value, tie }, discovered)
+            };
+            let by_rank = other.0.total_cmp(&one.0);
+            let order = by_rank.then(other.1.cmp(&one.1)).then(one.2.cmp(&other.2));
+            prop_assert_eq!(key(one).cmp(&key(other)), order);
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_key_can_be_read_from_it() {
+        let site = |text: &str| text.parse::<SiteId>().unwrap();
+        let (target, source) = (site("a.example:81"), site("b.c.example.co.uk"));
+        let key = edge(TopicId(7), &target, &source);
+        assert!(key.starts_with(&edges_to(TopicId(7), &target)));
+        assert!(key.starts_with(&edges_from(TopicId(7), &target, "example.co.uk")));
+        assert!(!key.starts_with(&edges_to(TopicId(7), &site("a.example"))));
+        assert_eq!(edge_source(&key), Some(source.clone()));
+        assert_eq!(last_host(&claim(TopicId(7), &source)), Some(source.clone()));
+        let due = due(TopicId(7), 1_234, &source);
+        assert_eq!(due_seconds(&due), Some(1_234));
+    }
+}

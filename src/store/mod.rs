@@ -1,0 +1,468 @@
+//! What survives a crash: the graph of sites, the border, verdicts and their evidence.
+//!
+//! [`SiteStore`] is the door. Behind it stands one ordered map of bytes, on disk or in
+//! memory ([`KeyValueStore`]); whoever crawls cannot tell which.
+//!
+//! The promises, which every store keeps and `tests/behaviour/stores.rs` holds it to:
+//!
+//! - A report is recorded whole or not at all: verdict, evidence, edges, border, sequence.
+//! - When `record` returns, what it recorded survives loss of power. So whatever is shown
+//!   to a user is asked of the store, or shown after `record` has returned.
+//! - A site is handed out to one visitor at a time. One that was handed out when the
+//!   process died is handed out again after the next start.
+//! - Verdicts are numbered in the order in which they were recorded, without gaps, over
+//!   all topics.
+
+mod engine;
+mod group_commit;
+mod keys;
+mod orders;
+mod records;
+mod sled_engine;
+mod transaction;
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::config::StoreSettings;
+use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
+use engine::{Engine, MemoryEngine};
+use group_commit::{Order, Writer};
+use sled_engine::SledEngine;
+
+/// What survives a crash. Verbs are few and batched, and hand nothing out that refers back.
+#[async_trait]
+pub trait SiteStore: Send + Sync {
+    /// Makes a topic ready, with the border in the order of `ranking`.
+    async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError>;
+
+    /// All topics there are.
+    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError>;
+
+    /// Takes sites up into the border; says how many of them were not known.
+    async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError>;
+
+    /// Hands out sites to be visited: those that are due, then the best of the border.
+    async fn take(
+        &self,
+        topic: TopicId,
+        most: usize,
+        now: SystemTime,
+    ) -> Result<Vec<TakenSite>, StoreError>;
+
+    /// Records what became of sites that were handed out. Durable when it returns. For each
+    /// outcome, the sequence number of its verdict, if it has one.
+    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Option<u64>>, StoreError>;
+
+    /// How a topic stands.
+    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError>;
+
+    /// When the next deferred site is due.
+    async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError>;
+
+    /// Verdicts of a topic in the order of their numbers, those after `after`.
+    async fn judged(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<JudgedSite>, StoreError>;
+
+    /// Everything known about a site.
+    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError>;
+}
+
+/// The number of a topic in its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicId(u16);
+
+/// An order to make a topic ready.
+#[derive(Clone)]
+pub struct TopicOpening {
+    /// The topic.
+    pub name: String,
+    /// How its border is sorted.
+    pub ranking: Arc<dyn Ranking>,
+    /// How many sites of one registrable domain may enter.
+    pub sites_per_domain: u32,
+}
+
+/// How border sites are ranked. A border that was sorted by another ranking is sorted anew
+/// when its topic is opened.
+pub trait Ranking: Send + Sync {
+    /// Tells rankings apart.
+    fn name(&self) -> &str;
+
+    /// The place of a site in the border.
+    fn rank(&self, standing: &Standing) -> Rank;
+}
+
+/// The place of a site in the border: the higher the value the earlier; of equals the
+/// larger tie, then the first discovered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rank {
+    /// What is compared first.
+    pub value: f64,
+    /// What is compared then.
+    pub tie: u32,
+}
+
+/// What is known about a site that was not visited.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// The how manieth site it was to be discovered.
+    pub discovered: u64,
+    /// Whether the crawl begins with it.
+    pub is_start: bool,
+    /// The sites that recommend it.
+    pub edges: u32,
+    /// Their registrable domains.
+    pub domains: u32,
+    /// The mean global weight of its edges, first within each domain, then over them.
+    pub global: f64,
+    /// The same for local weights.
+    pub local: f64,
+}
+
+/// A site to be taken up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSite {
+    /// Where to enter it.
+    pub entrance: PageUrl,
+    /// Whether the crawl begins with it.
+    pub is_start: bool,
+}
+
+/// A site that was handed out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TakenSite {
+    /// The site.
+    pub site: SiteId,
+    /// Where to enter it.
+    pub entrance: PageUrl,
+    /// What was known about it.
+    pub standing: Standing,
+    /// The rank by which it was chosen.
+    pub rank: f64,
+    /// How often its visits were deferred.
+    pub deferrals: u16,
+}
+
+/// What became of a site that was handed out.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The topic it was handed out for.
+    pub topic: TopicId,
+    /// What the visit found.
+    pub report: SiteReport,
+    /// The sites that it recommends.
+    pub edges: Vec<NewEdge>,
+    /// The rank by which it was chosen.
+    pub rank: f64,
+    /// What is to be done with it.
+    pub resolution: Resolution,
+    /// Whether the evidence is worth keeping.
+    pub keep_evidence: bool,
+}
+
+/// What is to be done with a site after a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// The verdict stands.
+    Judged,
+    /// It is to be visited again, not before that time.
+    Deferred(SystemTime),
+    /// The visit was broken off: back to where it was.
+    PutBack,
+}
+
+/// A recommendation of another site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEdge {
+    /// Where to enter the site that is recommended.
+    pub entrance: PageUrl,
+    /// The confidence of the site that recommends it (paper 4.2).
+    pub global: f64,
+    /// The mean confidence of its pages that hold a link there (paper 4.2).
+    pub local: f64,
+    /// How many pages those are.
+    pub pages: u32,
+}
+
+/// How a topic stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicTotals {
+    /// Relevant sites that the crawl found, start sites not among them.
+    pub finds: u64,
+    /// Relevant sites, start sites among them.
+    pub relevant: u64,
+    /// Irrelevant sites.
+    pub irrelevant: u64,
+    /// Sites about which nothing could be said.
+    pub undecided: u64,
+    /// Pages that were downloaded, in deferred visits too.
+    pub pages: u64,
+    /// Sites that wait to be visited.
+    pub border: u64,
+    /// Sites that are to be visited again at a certain time.
+    pub deferred: u64,
+    /// Sites that were handed out.
+    pub taken: u64,
+}
+
+/// A verdict, as it was recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedSite {
+    /// Its number, over all topics.
+    pub seq: u64,
+    /// The site.
+    pub site: SiteId,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// The site confidence.
+    pub confidence: f64,
+    /// The pages it cost.
+    pub pages: u32,
+    /// The rank by which it was chosen.
+    pub rank: f64,
+    /// Whether the crawl began with it.
+    pub is_start: bool,
+    /// When it was recorded.
+    pub judged_at: SystemTime,
+    /// The model that judged.
+    pub model: ModelFingerprint,
+    /// Why reading ended.
+    pub stop_reason: String,
+    /// The page of another site that it only leads to, if so.
+    pub alias_of: Option<PageUrl>,
+    /// The address that answered.
+    pub address: Option<IpAddr>,
+}
+
+/// Everything known about a site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteFile {
+    /// The site.
+    pub site: SiteId,
+    /// Where to enter it.
+    pub entrance: PageUrl,
+    /// How it is recommended.
+    pub standing: Standing,
+    /// Who recommends it.
+    pub recommended_by: Vec<Recommendation>,
+    /// The verdict, if there is one.
+    pub judged: Option<JudgedSite>,
+    /// The evidence for it, if it is kept.
+    pub evidence: Option<Evidence>,
+}
+
+/// An edge, as it was recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recommendation {
+    /// The site that recommends.
+    pub source: SiteId,
+    /// Its confidence.
+    pub global: f64,
+    /// The mean confidence of its pages that hold a link.
+    pub local: f64,
+    /// How many pages those are.
+    pub pages: u32,
+}
+
+/// The pages behind a verdict, in the order of reading.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// One for each request.
+    pub steps: Vec<EvidenceStep>,
+}
+
+/// One request and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvidenceStep {
+    /// The page.
+    pub url: String,
+    /// How far from the entrance it lies.
+    pub kind: String,
+    /// What came of it.
+    pub outcome: String,
+    /// The page confidence.
+    pub confidence: f64,
+    /// The site confidence after it.
+    pub site_confidence: f64,
+    /// Words that spoke for the topic.
+    pub for_target: Vec<(String, f32)>,
+    /// Words that spoke against it.
+    pub against: Vec<(String, f32)>,
+}
+
+/// Why a store cannot be used.
+#[derive(Debug, Clone, Error)]
+pub enum StoreError {
+    /// Another process has it open.
+    #[error("the store in {} is in use by another process; stop that one first", .0.display())]
+    Locked(PathBuf),
+    /// The directory holds something else.
+    #[error("{} holds files, but no store of sitescout; give another directory", .0.display())]
+    Foreign(PathBuf),
+    /// A later version of sitescout wrote it.
+    #[error("the store was written by a later version of sitescout; use that one")]
+    Newer,
+    /// A record cannot be what was written.
+    #[error(
+        "the store is damaged: record {key}: {reason}; restore a backup, or start anew in another \
+         directory"
+    )]
+    Damaged {
+        /// The key, as text as far as it is one.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The disk is full.
+    #[error("the disk with the store in {} is full; nothing recorded is lost", .0.display())]
+    Full(PathBuf),
+    /// The files cannot be read or written.
+    #[error("cannot use the store in {}: {source}", path.display())]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// An earlier failure ended all writing.
+    #[error("the store was closed after a failure: {0}")]
+    Closed(String),
+}
+
+/// A store over one ordered map of bytes. Clones share it.
+#[derive(Clone)]
+pub struct KeyValueStore {
+    engine: Arc<dyn Engine>,
+    writer: Writer,
+}
+
+// === impl KeyValueStore ===
+
+impl KeyValueStore {
+    /// Opens the store in a directory, or starts one there.
+    pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::over(Arc::new(SledEngine::open(directory, settings)?))
+    }
+
+    /// A store that is gone when it is dropped.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Self::over(Arc::new(MemoryEngine::default()))
+    }
+
+    fn over(engine: Arc<dyn Engine>) -> Result<Self, StoreError> {
+        let writer = Writer::start(Arc::clone(&engine))?;
+        Ok(Self { engine, writer })
+    }
+
+    /// Bytes on the disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.engine.disk_bytes()
+    }
+
+    /// Reads off the runtime: the disk may take its time.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Engine) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let engine = Arc::clone(&self.engine);
+        match tokio::task::spawn_blocking(move || read(&*engine)).await {
+            Ok(result) => result,
+            Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+            Err(_) => Err(StoreError::Closed(
+                "the runtime is shutting down".to_owned(),
+            )),
+        }
+    }
+}
+
+#[async_trait]
+impl SiteStore for KeyValueStore {
+    async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError> {
+        self.writer
+            .order(|reply| Order::OpenTopic(topic, reply))
+            .await
+    }
+
+    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError> {
+        self.read(orders::topics).await
+    }
+
+    async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError> {
+        self.writer
+            .order(|reply| Order::Enter(topic, sites, reply))
+            .await
+    }
+
+    async fn take(
+        &self,
+        topic: TopicId,
+        most: usize,
+        now: SystemTime,
+    ) -> Result<Vec<TakenSite>, StoreError> {
+        self.writer
+            .order(|reply| Order::Take(topic, most, now, reply))
+            .await
+    }
+
+    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Option<u64>>, StoreError> {
+        self.writer
+            .order(|reply| Order::Record(outcomes, reply))
+            .await
+    }
+
+    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
+        self.read(move |engine| orders::totals(engine, topic)).await
+    }
+
+    async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError> {
+        self.read(move |engine| orders::next_due(engine, topic))
+            .await
+    }
+
+    async fn judged(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<JudgedSite>, StoreError> {
+        self.read(move |engine| orders::judged(engine, topic, after, most))
+            .await
+    }
+
+    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError> {
+        let site = site.clone();
+        self.read(move |engine| orders::site(engine, topic, &site))
+            .await
+    }
+}
+
+impl fmt::Debug for KeyValueStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyValueStore").finish_non_exhaustive()
+    }
+}
+
+// === impl StoreError ===
+
+impl StoreError {
+    fn damaged(key: &[u8], reason: &str) -> Self {
+        Self::Damaged {
+            key: key.escape_ascii().to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Records as they are kept: small, versioned, and free of references.
+//!
+//! Each begins with the version of its form. A record of a later version is refused rather
+//! than guessed at.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::web::{
+    ModelFingerprint, PageStep, PageUrl, SiteReport, StepOutcome, TellingWord, UndecidedReason,
+    Verdict,
+};
+
+use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, StoreError, TopicTotals};
+
+/// The form of all records below.
+const VERSION: u8 = 1;
+
+/// The most telling words kept of a page, for and against.
+const WORDS_KEPT: usize = 5;
+
+/// The store as a whole.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct StoreRecord {
+    pub(super) topics: u16,
+    /// The sequence number of the last verdict.
+    pub(super) last_seq: u64,
+    /// How many sites were ever discovered, over all topics.
+    pub(super) discovered: u64,
+}
+
+/// The number of a topic.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct TopicNumber(pub(super) u16);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct TopicRecord {
+    pub(super) name: String,
+    /// The ordering by which the border is sorted.
+    pub(super) ordering: String,
+    pub(super) totals: TopicTotals,
+}
+
+/// A site, from its discovery on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SiteRecord {
+    pub(super) discovered: u64,
+    pub(super) is_start: bool,
+    /// Where to enter it.
+    pub(super) entrance: String,
+    pub(super) edges: u32,
+    pub(super) domains: u32,
+    /// Sums, over the registrable domains that recommend it, of the mean weight of each.
+    pub(super) global: f64,
+    pub(super) local: f64,
+    pub(super) phase: Phase,
+    /// The rank it had when it was last in the border, to put it back there.
+    pub(super) last_rank: (f64, u32),
+    pub(super) deferrals: u16,
+}
+
+/// Where in its life a site is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// It waits, under this rank.
+    Border { value: f64, tie: u32 },
+    /// It is being visited.
+    Taken,
+    /// It is to be visited again, in seconds since 1970.
+    Due(u64),
+    /// It was judged.
+    Judged,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct EdgeRecord {
+    pub(super) global: f32,
+    pub(super) local: f32,
+    /// Pages of the source that hold a link to the target.
+    pub(super) pages: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct VerdictRecord {
+    seq: u64,
+    verdict: StoredVerdict,
+    confidence: f64,
+    pages: u32,
+    rank: f64,
+    is_start: bool,
+    judged_at: u64,
+    model: u64,
+    stop_reason: String,
+    alias_of: Option<String>,
+    address: Option<std::net::IpAddr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum StoredVerdict {
+    Relevant,
+    Irrelevant,
+    Unreachable,
+    Failing,
+    NothingSpoke,
+    Alias,
+    Parked,
+    BadCertificate,
+    Disallowed,
+    Deferred(u64),
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct EvidenceRecord {
+    steps: Vec<StepRecord>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StepRecord {
+    url: String,
+    kind: String,
+    outcome: String,
+    confidence: f32,
+    site_confidence: f32,
+    for_target: Vec<(String, f32)>,
+    against: Vec<(String, f32)>,
+}
+
+/// A record as bytes.
+pub(super) fn encode<R: Serialize>(record: &R) -> Vec<u8> {
+    let bytes = postcard::to_extend(record, vec![VERSION]);
+    bytes.expect("records can be written into memory")
+}
+
+pub(super) fn decode<R: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<R, StoreError> {
+    match bytes.split_first() {
+        Some((&VERSION, rest)) => {
+            postcard::from_bytes(rest).map_err(|error| StoreError::damaged(key, &error.to_string()))
+        }
+        Some((version, _)) if *version > VERSION => Err(StoreError::Newer),
+        _ => Err(StoreError::damaged(key, "its version is unknown")),
+    }
+}
+
+pub(super) fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+pub(super) fn time(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.min(u64::from(u32::MAX) * 64))
+}
+
+// === impl SiteRecord ===
+
+impl SiteRecord {
+    pub(super) fn new(discovered: u64, entrance: &PageUrl, is_start: bool) -> Self {
+        Self {
+            discovered,
+            is_start,
+            entrance: entrance.to_string(),
+            edges: 0,
+            domains: 0,
+            global: 0.0,
+            local: 0.0,
+            phase: Phase::Taken,
+            last_rank: (0.0, 0),
+            deferrals: 0,
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let domains = f64::from(self.domains.max(1));
+        Standing {
+            discovered: self.discovered,
+            is_start: self.is_start,
+            edges: self.edges,
+            domains: self.domains,
+            global: self.global / domains,
+            local: self.local / domains,
+        }
+    }
+}
+
+// === impl Phase ===
+
+impl Phase {
+    pub(super) fn border(rank: Rank) -> Self {
+        Self::Border {
+            value: rank.value,
+            tie: rank.tie,
+        }
+    }
+}
+
+// === impl EdgeRecord ===
+
+impl EdgeRecord {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a weight is a mean of confidences; seven digits are more than it has"
+    )]
+    pub(super) fn new(edge: &NewEdge) -> Self {
+        Self {
+            global: edge.global as f32,
+            local: edge.local as f32,
+            pages: edge.pages,
+        }
+    }
+}
+
+// === impl VerdictRecord ===
+
+impl VerdictRecord {
+    pub(super) fn new(report: &SiteReport, seq: u64, rank: f64, is_start: bool) -> Self {
+        Self {
+            seq,
+            verdict: StoredVerdict::from(report.verdict),
+            confidence: report.confidence.get(),
+            pages: u32::try_from(report.cost.pages).unwrap_or(u32::MAX),
+            rank,
+            is_start,
+            judged_at: seconds(SystemTime::now()),
+            model: report.model.bits(),
+            stop_reason: report.stop_reason.name().to_owned(),
+            alias_of: report.alias_of.as_ref().map(ToString::to_string),
+            address: report.address,
+        }
+    }
+
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict.into()
+    }
+
+    pub(super) fn is_start(&self) -> bool {
+        self.is_start
+    }
+
+    pub(super) fn into_judged(self, site: crate::web::SiteId) -> JudgedSite {
+        JudgedSite {
+            seq: self.seq,
+            site,
+            verdict: self.verdict.into(),
+            confidence: self.confidence,
+            pages: self.pages,
+            rank: self.rank,
+            is_start: self.is_start,
+            judged_at: time(self.judged_at),
+            model: ModelFingerprint::from_bits(self.model),
+            stop_reason: self.stop_reason,
+            alias_of: self.alias_of.and_then(|page| page.parse().ok()),
+            address: self.address,
+        }
+    }
+}
+
+impl From<Verdict> for StoredVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Relevant => Self::Relevant,
+            Verdict::Irrelevant => Self::Irrelevant,
+            Verdict::Undecided(reason) => match reason {
+                UndecidedReason::Unreachable => Self::Unreachable,
+                UndecidedReason::Failing => Self::Failing,
+                UndecidedReason::NothingSpoke => Self::NothingSpoke,
+                UndecidedReason::Alias => Self::Alias,
+                UndecidedReason::Parked => Self::Parked,
+                UndecidedReason::BadCertificate => Self::BadCertificate,
+                UndecidedReason::Disallowed => Self::Disallowed,
+                UndecidedReason::Deferred { not_before } => Self::Deferred(seconds(not_before)),
+                UndecidedReason::Interrupted => Self::Interrupted,
+            },
+        }
+    }
+}
+
+impl From<StoredVerdict> for Verdict {
+    fn from(stored: StoredVerdict) -> Self {
+        let reason = match stored {
+            StoredVerdict::Relevant => return Self::Relevant,
+            StoredVerdict::Irrelevant => return Self::Irrelevant,
+            StoredVerdict::Unreachable => UndecidedReason::Unreachable,
+            StoredVerdict::Failing => UndecidedReason::Failing,
+            StoredVerdict::NothingSpoke => UndecidedReason::NothingSpoke,
+            StoredVerdict::Alias => UndecidedReason::Alias,
+            StoredVerdict::Parked => UndecidedReason::Parked,
+            StoredVerdict::BadCertificate => UndecidedReason::BadCertificate,
+            StoredVerdict::Disallowed => UndecidedReason::Disallowed,
+            StoredVerdict::Deferred(seconds) => UndecidedReason::Deferred {
+                not_before: time(seconds),
+            },
+            StoredVerdict::Interrupted => UndecidedReason::Interrupted,
+        };
+        Self::Undecided(reason)
+    }
+}
+
+// === impl EvidenceRecord ===
+
+impl EvidenceRecord {
+    pub(super) fn new(report: &SiteReport) -> Self {
+        Self {
+            steps: report.steps.iter().map(StepRecord::new).collect(),
+        }
+    }
+
+    pub(super) fn into_evidence(self) -> Evidence {
+        let steps = self.steps.into_iter().map(|step| EvidenceStep {
+            url: step.url,
+            kind: step.kind,
+            outcome: step.outcome,
+            confidence: step.confidence.into(),
+            site_confidence: step.site_confidence.into(),
+            for_target: step.for_target,
+            against: step.against,
+        });
+        Evidence {
+            steps: steps.collect(),
+        }
+    }
+}
+
+impl StepRecord {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "three digits are shown, seven are kept"
+    )]
+    fn new(step: &PageStep) -> Self {
+        let words = |words: &[TellingWord]| {
+            let words = words.iter().take(WORDS_KEPT);
+            words
+                .map(|word| (word.term.to_string(), word.weight as f32))
+                .collect()
+        };
+        let outcome = match &step.outcome {
+            StepOutcome::Redirect(target) => format!("redirect to {target}"),
+            StepOutcome::Failed(status) => format!("failed, {}", status.as_u16()),
+            StepOutcome::Unanswered(why) => format!("unanswered, {why}"),
+            other => other.name().to_owned(),
+        };
+        Self {
+            url: step.url.to_string(),
+            kind: step.kind.name().to_owned(),
+            outcome,
+            confidence: step.confidence.get() as f32,
+            site_confidence: step.site_confidence.get() as f32,
+            for_target: words(&step.telling_words.for_target),
+            against: words(&step.telling_words.against),
+        }
+    }
+}

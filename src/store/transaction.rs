@@ -1,0 +1,138 @@
+//! Reads that see what was written but is not applied yet.
+//!
+//! Invariant: nothing reaches the engine before the whole transaction does, and one that is
+//! given up leaves no trace.
+
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StoreError;
+use super::engine::{Changes, Engine, Entry};
+use super::records;
+
+/// Changes on their way.
+pub(super) struct Transaction<'e, E: ?Sized> {
+    engine: &'e E,
+    /// What earlier orders of the same group have changed.
+    changes: Changes,
+    /// What the order being carried out has changed.
+    order: Changes,
+}
+
+impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
+    pub(super) fn new(engine: &'e E) -> Self {
+        Self {
+            engine,
+            changes: Changes::new(),
+            order: Changes::new(),
+        }
+    }
+
+    /// Takes the changes of the order over into the group.
+    pub(super) fn accept_order(&mut self) {
+        self.changes.append(&mut self.order);
+    }
+
+    /// Forgets what the order has changed.
+    pub(super) fn reject_order(&mut self) {
+        self.order.clear();
+    }
+
+    pub(super) fn into_changes(self) -> Changes {
+        self.changes
+    }
+
+    pub(super) fn put<R: Serialize>(&mut self, key: Vec<u8>, record: &R) {
+        self.order.insert(key, Some(records::encode(record)));
+    }
+
+    pub(super) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.order.insert(key, Some(value));
+    }
+
+    pub(super) fn remove(&mut self, key: Vec<u8>) {
+        self.order.insert(key, None);
+    }
+
+    pub(super) fn get<R: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
+        let found = self.get_raw(key)?;
+        found.map(|value| records::decode(key, &value)).transpose()
+    }
+
+    fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.order.get(key).or_else(|| self.changes.get(key)) {
+            Some(changed) => Ok(changed.clone()),
+            None => self.engine.get(key),
+        }
+    }
+
+    /// Entries whose keys begin with `prefix`, in order.
+    pub(super) fn scan<'a>(
+        &'a self,
+        prefix: &'a [u8],
+    ) -> impl Iterator<Item = Result<Entry, StoreError>> + 'a {
+        let changed = |changes: &'a Changes| {
+            let from = (Bound::Included(prefix.to_vec()), Bound::Unbounded);
+            let entries = changes.range(from);
+            let entries = entries.take_while(move |(key, _)| key.starts_with(prefix));
+            entries.map(|(key, value)| (key.clone(), value.clone()))
+        };
+        let applied = self.engine.scan(prefix, None).map(|entry| {
+            let (key, value) = entry?;
+            Ok((key, Some(value)))
+        });
+        let group = Overlay::new(applied, changed(&self.changes));
+        let order = Overlay::new(group, changed(&self.order));
+        order.filter_map(|entry| match entry {
+            Ok((key, Some(value))) => Some(Ok((key, value))),
+            Ok((_, None)) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
+/// A value, or that it was removed.
+type Slot = (Vec<u8>, Option<Vec<u8>>);
+
+/// Two ordered sequences as one; of equal keys, that of `above` counts.
+struct Overlay<B: Iterator, A: Iterator> {
+    below: Peekable<B>,
+    above: Peekable<A>,
+}
+
+impl<B, A> Overlay<B, A>
+where
+    B: Iterator<Item = Result<Slot, StoreError>>,
+    A: Iterator<Item = Slot>,
+{
+    fn new(below: B, above: A) -> Self {
+        Self {
+            below: below.peekable(),
+            above: above.peekable(),
+        }
+    }
+}
+
+impl<B, A> Iterator for Overlay<B, A>
+where
+    B: Iterator<Item = Result<Slot, StoreError>>,
+    A: Iterator<Item = Slot>,
+{
+    type Item = Result<Slot, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match (self.below.peek(), self.above.peek()) {
+            (Some(Ok((below, _))), Some((above, _))) if above <= below => {
+                if above == below {
+                    self.below.next();
+                }
+                self.above.next().map(Ok)
+            }
+            (None, Some(_)) => self.above.next().map(Ok),
+            _ => self.below.next(),
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The promises of a store, held against each store there is.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sitescout::config::StoreSettings;
+use sitescout::store::{
+    KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
+    StoreError, TakenSite, TopicId, TopicOpening,
+};
+use sitescout::web::{
+    ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit, StopReason,
+    UndecidedReason, Verdict,
+};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+/// The mean of global and local weights, ties by the number of edges.
+struct Combined;
+
+impl Ranking for Combined {
+    fn name(&self) -> &'static str {
+        "combined"
+    }
+
+    fn rank(&self, standing: &Standing) -> Rank {
+        match standing.is_start {
+            true => Rank {
+                value: 1.0,
+                tie: u32::MAX,
+            },
+            false => Rank {
+                value: f64::midpoint(standing.global, standing.local),
+                tie: standing.edges,
+            },
+        }
+    }
+}
+
+/// In the order of discovery.
+struct FirstCome;
+
+impl Ranking for FirstCome {
+    fn name(&self) -> &'static str {
+        "first-come"
+    }
+
+    fn rank(&self, _: &Standing) -> Rank {
+        Rank { value: 0.0, tie: 0 }
+    }
+}
+
+fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
+    TopicOpening {
+        name: "sailing".to_owned(),
+        ranking: Arc::new(ranking),
+        sites_per_domain: 3,
+    }
+}
+
+/// A store with one topic.
+struct Shelf {
+    store: KeyValueStore,
+    topic: TopicId,
+    _directory: Option<TempDir>,
+}
+
+impl Shelf {
+    async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
+        let topic = store.open_topic(opening(Combined)).await.expect("a topic");
+        Self {
+            store,
+            topic,
+            _directory: directory,
+        }
+    }
+
+    /// One of each kind.
+    async fn all() -> Vec<Self> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let sled = open(&directory.path().join("state")).await;
+        let memory = KeyValueStore::in_memory().expect("memory");
+        vec![
+            Self::over(sled, Some(directory)).await,
+            Self::over(memory, None).await,
+        ]
+    }
+
+    async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
+        let sites = hosts.iter().map(|host| NewSite {
+            entrance: home(host),
+            is_start,
+        });
+        let entered = self.store.enter(self.topic, sites.collect()).await;
+        entered.expect("room for sites")
+    }
+
+    async fn take(&self, most: usize) -> Vec<String> {
+        self.take_at(most, SystemTime::now()).await
+    }
+
+    async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
+        let taken = self.store.take(self.topic, most, now).await;
+        let host = |taken: TakenSite| taken.site.to_string();
+        taken.expect("sites").into_iter().map(host).collect()
+    }
+
+    /// Takes a site, whichever it is, and reports these edges from it.
+    async fn judge(&self, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Option<u64> {
+        let outcome = outcome(self.topic, host, verdict, edges);
+        let recorded = self.store.record(vec![outcome]).await;
+        recorded.expect("a record")[0]
+    }
+}
+
+/// Opens a store that another handle may just be closing.
+async fn open(directory: &Path) -> KeyValueStore {
+    for _ in 0..500 {
+        match KeyValueStore::open(directory, &StoreSettings::default()) {
+            Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
+            opened => return opened.expect("a store"),
+        }
+    }
+    panic!("the store is never closed");
+}
+
+fn home(host: &str) -> PageUrl {
+    format!("https://{host}/").parse().expect("an address")
+}
+
+fn edge(host: &str, global: f64, local: f64) -> NewEdge {
+    NewEdge {
+        entrance: home(host),
+        global,
+        local,
+        pages: 1,
+    }
+}
+
+fn outcome(topic: TopicId, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+    let visit = SiteVisit::at(&home(host));
+    let mut report = SiteReport::interrupted(visit, ModelFingerprint::from_bits(7));
+    report.verdict = verdict;
+    report.stop_reason = StopReason::Confident;
+    report.confidence = SiteConfidence::new(0.75).expect("a confidence");
+    report.cost.pages = 2;
+    let resolution = match verdict.undecided_reason() {
+        Some(UndecidedReason::Deferred { not_before }) => Resolution::Deferred(not_before),
+        Some(UndecidedReason::Interrupted) => Resolution::PutBack,
+        _ => Resolution::Judged,
+    };
+    Outcome {
+        topic,
+        report,
+        edges,
+        rank: 0.5,
+        resolution,
+        keep_evidence: true,
+    }
+}
+
+#[tokio::test]
+async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["start.example", "other.test"], true).await;
+        assert_eq!(shelf.take(9).await, ["start.example", "other.test"]);
+        let edges = vec![
+            edge("middle.example", 0.6, 0.7),
+            edge("first.example", 0.5, 0.5),
+            edge("second.example", 0.5, 0.5),
+            edge("best.example", 0.9, 0.9),
+            edge("twice.example", 0.5, 0.5),
+        ];
+        shelf.judge("start.example", Verdict::Relevant, edges).await;
+        let again = vec![edge("twice.example", 0.5, 0.5)];
+        shelf.judge("other.test", Verdict::Relevant, again).await;
+        assert_eq!(
+            shelf.take(9).await,
+            [
+                "best.example",
+                "middle.example",
+                "twice.example",
+                "first.example",
+                "second.example"
+            ]
+        );
+        assert_eq!(shelf.take(9).await, [""; 0], "nobody is handed out twice");
+    }
+}
+
+/// By hand: one domain recommends with 0.9 three times, another with 0.1 once. A farm counts
+/// once, so the mean is 0.5 and not 0.7.
+#[tokio::test]
+async fn a_farm_of_hosts_counts_once() {
+    for shelf in Shelf::all().await {
+        let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
+        shelf.enter(&farm, true).await;
+        shelf.enter(&["honest.test"], true).await;
+        shelf.take(9).await;
+        for host in farm {
+            shelf
+                .judge(host, Verdict::Relevant, vec![edge("target.org", 0.9, 0.9)])
+                .await;
+        }
+        let edges = vec![edge("target.org", 0.1, 0.1)];
+        shelf.judge("honest.test", Verdict::Irrelevant, edges).await;
+        let site: SiteId = "target.org".parse().expect("a host");
+        let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+        let file = file.expect("a file");
+        assert_eq!((file.standing.edges, file.standing.domains), (4, 2));
+        assert!((file.standing.global - 0.5).abs() < 1e-6, "{file:?}");
+        assert_eq!(file.recommended_by.len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn verdicts_are_numbered_without_gaps_and_can_be_read_on() {
+    for shelf in Shelf::all().await {
+        let hosts = ["a.example", "b.test", "c.org", "d.net"];
+        shelf.enter(&hosts, false).await;
+        shelf.take(9).await;
+        let verdicts = [
+            Verdict::Relevant,
+            Verdict::Irrelevant,
+            Verdict::Undecided(UndecidedReason::Parked),
+            Verdict::Relevant,
+        ];
+        for (at, (host, verdict)) in hosts.into_iter().zip(verdicts).enumerate() {
+            let seq = shelf.judge(host, verdict, Vec::new()).await;
+            assert_eq!(seq, Some(at as u64 + 1));
+        }
+        let read = |after| shelf.store.judged(shelf.topic, after, 2);
+        let first = read(0).await.expect("verdicts");
+        let rest = read(first[1].seq).await.expect("verdicts");
+        let all: Vec<(u64, String, Verdict)> = first
+            .into_iter()
+            .chain(rest)
+            .map(|judged| (judged.seq, judged.site.to_string(), judged.verdict))
+            .collect();
+        let wanted = (1..).zip(hosts).zip(verdicts);
+        let wanted: Vec<(u64, String, Verdict)> = wanted
+            .map(|((seq, host), verdict)| (seq, host.to_owned(), verdict))
+            .collect();
+        assert_eq!(all, wanted);
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!(
+            (totals.relevant, totals.irrelevant, totals.undecided),
+            (2, 1, 1)
+        );
+        assert_eq!((totals.finds, totals.pages), (2, 8));
+        assert_eq!((totals.border, totals.taken, totals.deferred), (0, 0, 0));
+    }
+}
+
+#[tokio::test]
+async fn start_sites_come_first_and_are_no_finds() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["hub.example"], true).await;
+        shelf.take(1).await;
+        let edges = vec![edge("sure.org", 1.0, 1.0)];
+        shelf.judge("hub.example", Verdict::Relevant, edges).await;
+        shelf.enter(&["late.test"], true).await;
+        assert_eq!(shelf.take(2).await, ["late.test", "sure.org"]);
+        shelf
+            .judge("late.test", Verdict::Relevant, Vec::new())
+            .await;
+        shelf.judge("sure.org", Verdict::Relevant, Vec::new()).await;
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.relevant, totals.finds), (3, 1));
+    }
+}
+
+#[tokio::test]
+async fn deferred_sites_come_back_when_they_are_due_and_not_before() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["shy.example"], false).await;
+        shelf.take(1).await;
+        let now = SystemTime::now();
+        let not_before = now + Duration::from_hours(1);
+        let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before });
+        let seq = shelf.judge("shy.example", deferred, Vec::new()).await;
+        assert_eq!(seq, None, "no verdict");
+        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
+        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        let due = due.expect("a time").duration_since(now).expect("later");
+        assert!(due > Duration::from_mins(59) && due <= Duration::from_hours(1));
+        assert_eq!(shelf.take_at(9, not_before).await, ["shy.example"]);
+        shelf
+            .judge("shy.example", Verdict::Relevant, Vec::new())
+            .await;
+        assert_eq!(shelf.take_at(9, not_before).await, [""; 0]);
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.deferred, totals.relevant, totals.pages), (0, 1, 4));
+    }
+}
+
+#[tokio::test]
+async fn a_visit_that_is_broken_off_leaves_the_site_where_it_was() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["a.example", "b.test"], false).await;
+        assert_eq!(shelf.take(1).await, ["a.example"]);
+        let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
+        let seq = shelf.judge("a.example", interrupted, Vec::new()).await;
+        assert_eq!(seq, None);
+        assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
+    }
+}
+
+#[tokio::test]
+async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["fan.test", "friend.org"], true).await;
+        shelf.take(9).await;
+        for host in ["fan.test", "friend.org"] {
+            let edges = vec![edge("old.example", 0.8, 0.6), edge("dull.net", 0.3, 0.3)];
+            shelf.judge(host, Verdict::Relevant, edges).await;
+        }
+        assert_eq!(shelf.take(1).await, ["old.example"]);
+        let alias = Verdict::Undecided(UndecidedReason::Alias);
+        let mut outcome = outcome(shelf.topic, "old.example", alias, Vec::new());
+        outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
+        shelf.store.record(vec![outcome]).await.expect("a record");
+        let taken = shelf.store.take(shelf.topic, 1, SystemTime::now()).await;
+        let [heir] = &taken.expect("sites")[..] else {
+            panic!("one site");
+        };
+        assert_eq!(heir.entrance, home("new.example"));
+        assert_eq!(heir.standing.edges, 2);
+        assert!((heir.rank - 0.7).abs() < 1e-6, "{heir:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_registrable_domain_has_its_share_of_the_border_and_no_more() {
+    for shelf in Shelf::all().await {
+        let hosts: Vec<String> = (0..10)
+            .map(|number| format!("h{number}.farm.test"))
+            .collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        assert_eq!(shelf.enter(&hosts, false).await, 3);
+        assert_eq!(shelf.enter(&["farm.example"], false).await, 1);
+        assert_eq!(
+            shelf.enter(&["h9.farm.test"], true).await,
+            1,
+            "who starts may"
+        );
+        assert_eq!(shelf.take(99).await.len(), 5);
+    }
+}
+
+#[tokio::test]
+async fn another_ranking_sorts_the_border_anew() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["hub.example"], true).await;
+        shelf.take(1).await;
+        let edges = vec![edge("low.test", 0.1, 0.1), edge("high.org", 0.9, 0.9)];
+        shelf.judge("hub.example", Verdict::Relevant, edges).await;
+        let again = shelf.store.open_topic(opening(FirstCome)).await;
+        assert_eq!(again.expect("a topic"), shelf.topic);
+        assert_eq!(shelf.take(9).await, ["low.test", "high.org"]);
+    }
+}
+
+#[tokio::test]
+async fn who_was_not_handed_out_cannot_be_reported_on_and_nothing_is_half_recorded() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["a.example", "b.test"], false).await;
+        shelf.take(1).await;
+        let edges = vec![edge("new.org", 0.5, 0.5)];
+        let good = outcome(shelf.topic, "a.example", Verdict::Relevant, edges);
+        let bad = outcome(shelf.topic, "b.test", Verdict::Relevant, Vec::new());
+        shelf
+            .store
+            .record(vec![good, bad])
+            .await
+            .expect_err("b.test was not handed out");
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.relevant, totals.taken, totals.border), (0, 1, 1));
+        let new: SiteId = "new.org".parse().expect("a host");
+        let file = shelf.store.site(shelf.topic, &new).await.expect("a read");
+        assert_eq!(file, None);
+        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        assert!(judged.is_empty());
+        let edges = vec![edge("new.org", 0.5, 0.5)];
+        let seq = shelf.judge("a.example", Verdict::Relevant, edges).await;
+        assert_eq!(seq, Some(1), "and the store goes on");
+    }
+}
+
+// === on disk ===
+
+#[tokio::test]
+async fn everything_is_there_after_closing_and_who_was_handed_out_is_free_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let shelf = Shelf::over(open(&path).await, None).await;
+    shelf.enter(&["a.example", "b.test"], true).await;
+    assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
+    let edges = vec![edge("c.org", 0.9, 0.8)];
+    shelf.judge("a.example", Verdict::Relevant, edges).await;
+    let before = shelf
+        .store
+        .judged(shelf.topic, 0, 9)
+        .await
+        .expect("verdicts");
+    drop(shelf);
+    let shelf = Shelf::over(open(&path).await, None).await;
+    let after = shelf
+        .store
+        .judged(shelf.topic, 0, 9)
+        .await
+        .expect("verdicts");
+    assert_eq!(after, before);
+    assert_eq!(shelf.take(9).await, ["b.test", "c.org"]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let refused = |path: &Path| {
+        let opened = KeyValueStore::open(path, &StoreSettings::default());
+        opened.map(|_| ()).expect_err("a refusal")
+    };
+    let store = open(&path).await;
+    assert!(matches!(refused(&path), StoreError::Locked(_)));
+    drop(store);
+    drop(open(&path).await);
+    assert!(matches!(refused(directory.path()), StoreError::Foreign(_)));
+    std::fs::write(path.join("sitescout-store"), "sitescout store 2\n").expect("a file");
+    assert!(matches!(refused(&path), StoreError::Newer));
+    std::fs::write(path.join("sitescout-store"), "something else").expect("a file");
+    assert!(matches!(refused(&path), StoreError::Foreign(_)));
+    let file = directory.path().join("file");
+    std::fs::write(&file, "a file").expect("a file");
+    assert!(matches!(refused(&file), StoreError::Unusable { .. }));
+}
