@@ -168,8 +168,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_border_is_in_the_order_of_its_keys(
-            one in (-1.0..2.0, 0_u32..4, 0_u64..4),
-            other in (-1.0..2.0, 0_u32..4, 0_u64..4),
+            one in (-1.0_f64..2.0, 0_u32..4, 0_u64..4),
+            other in (-1.0_f64..2.0, 0_u32..4, 0_u64..4),
         ) {
             let key = |(value, tie, discovered): (f64, u32, u64)| {
                 border(TopicId(1), Rank { value, tie }, discovered)
