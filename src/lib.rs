@@ -20,9 +20,11 @@
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
 //! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
 //! | [`internal`] | the internal crawler: samples one site until its class is sure | web config telemetry fetch parse classify |
+//! | [`verdicts`] | the single exit for outcomes: one atomic record, then shown | web config telemetry store |
+//! | [`external`] | the external crawler: ranks unseen sites, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
 //! | [`training`] | labelled sites to a site model and its card | web config telemetry fetch parse classify |
 //! | [`lab`] | offline evaluation: the same crawlers, measured | web config telemetry fetch parse classify internal training |
-//! | [`cli`] | the front door: one file for each command | web config telemetry fetch parse classify internal training lab |
+//! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab |
 //!
 //! # The walk of a site
 //!
@@ -76,6 +78,10 @@ pub mod parse;
 pub mod classify;
 
 pub mod internal;
+
+pub mod verdicts;
+
+pub mod external;
 
 pub mod training;
 

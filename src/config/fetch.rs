@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::external::covers;
 use super::section::Section;
 use super::value::{
     addresses, boolean, byte_size, choice, contact, duration, media_types, networks, optional_text,
@@ -199,13 +200,7 @@ impl ResolveRule {
     /// speaks of its `www.` too.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
-        match self.host.strip_prefix("*.") {
-            _ if self.host == "*" => true,
-            Some(domain) => host
-                .strip_suffix(domain)
-                .is_some_and(|below| below.len() > 1 && below.ends_with('.')),
-            None => host == self.host || host.strip_prefix("www.") == Some(&self.host),
-        }
+        covers(&self.host, host)
     }
 }
 

@@ -6,12 +6,14 @@
 //!
 //! Invariant: `config.toml` in the repository sets every key to its default.
 
+mod external;
 mod fetch;
 mod problem;
 mod section;
 mod topic;
 mod value;
 
+pub use external::{ExternalSettings, Strategy};
 pub use fetch::{
     ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
     PolitenessSettings, ProxySettings, ResolveRule,
@@ -34,6 +36,8 @@ pub struct Settings {
     pub parse: ParseSettings,
     /// `[internal]`
     pub internal: InternalSettings,
+    /// `[external]`
+    pub external: ExternalSettings,
     /// `[training]`
     pub training: TrainingSettings,
 }
@@ -156,6 +160,7 @@ impl Settings {
             fetch: top.section("fetch", |fetch| default.fetch.read(fetch)),
             parse: top.section("parse", |parse| default.parse.read(parse)),
             internal: top.section("internal", |internal| default.internal.read(internal)),
+            external: top.section("external", |external| default.external.read(external)),
             training: top.section("training", |training| default.training.read(training)),
         })
     }
@@ -170,6 +175,7 @@ impl Settings {
             top.section("fetch", |fetch| default.fetch.read(fetch));
             top.section("parse", |parse| default.parse.read(parse));
             top.section("internal", |internal| default.internal.read(internal));
+            top.section("external", |external| default.external.read(external));
             top.section("training", |training| default.training.read(training));
         })
     }

@@ -231,6 +231,12 @@ pub(super) fn resolve_rules(value: &DeValue<'_>) -> Result<Vec<ResolveRule>, Str
     })
 }
 
+/// Hosts, and `*.` with a domain for all hosts below it.
+pub(super) fn host_patterns(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = "a list of hosts such as \"example.org\" and \"*.example.net\"";
+    list(value, wanted, |item| host_pattern(item.as_str()?))
+}
+
 /// A host as URLs spell it, or all below a domain.
 fn host_pattern(text: &str) -> Option<String> {
     if text == "*" {

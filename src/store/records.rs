@@ -110,6 +110,7 @@ enum StoredVerdict {
     Disallowed,
     Deferred(u64),
     Interrupted,
+    Blocked,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -275,6 +276,7 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Disallowed => Self::Disallowed,
                 UndecidedReason::Deferred { not_before } => Self::Deferred(seconds(not_before)),
                 UndecidedReason::Interrupted => Self::Interrupted,
+                UndecidedReason::Blocked => Self::Blocked,
             },
         }
     }
@@ -296,6 +298,7 @@ impl From<StoredVerdict> for Verdict {
                 not_before: time(seconds),
             },
             StoredVerdict::Interrupted => UndecidedReason::Interrupted,
+            StoredVerdict::Blocked => UndecidedReason::Blocked,
         };
         Self::Undecided(reason)
     }

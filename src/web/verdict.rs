@@ -38,6 +38,8 @@ pub enum UndecidedReason {
         /// Before this time it must not be visited.
         not_before: SystemTime,
     },
+    /// The operator has blocked the host.
+    Blocked,
     /// The visit was broken off before its end; the site is to be visited anew.
     Interrupted,
 }
@@ -82,6 +84,7 @@ impl UndecidedReason {
             Self::BadCertificate => "bad-certificate",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
+            Self::Blocked => "blocked",
             Self::Interrupted => "interrupted",
         }
     }

@@ -101,6 +101,8 @@ pub enum StopReason {
         /// Before this time it must not be visited.
         not_before: SystemTime,
     },
+    /// The operator has blocked the host, so nothing was asked for.
+    Blocked,
     /// The visit was broken off from outside.
     Interrupted,
 }
@@ -212,6 +214,15 @@ impl SiteVisit {
         Self::at(&PageUrl::homepage(site, Scheme::Https))
     }
 
+    /// A visit that enters at a certain page, as an earlier one has advised.
+    #[must_use]
+    pub fn entering(entrance: &PageUrl) -> Self {
+        Self {
+            entry: entrance.clone(),
+            ..Self::at(entrance)
+        }
+    }
+
     /// The same for a site that was found by the address of this page: its spelling of the
     /// site is tried first, then the other scheme, then with `www.` or without.
     #[must_use]
@@ -249,6 +260,16 @@ impl SiteReport {
             fingerprint: None,
             cost: VisitCost::default(),
             model,
+        }
+    }
+
+    /// The report of a visit that was not made, because the operator has blocked the host.
+    #[must_use]
+    pub fn blocked(visit: SiteVisit, model: ModelFingerprint) -> Self {
+        Self {
+            verdict: Verdict::Undecided(UndecidedReason::Blocked),
+            stop_reason: StopReason::Blocked,
+            ..Self::interrupted(visit, model)
         }
     }
 
@@ -318,6 +339,7 @@ impl StopReason {
             Self::GivenUp => "given-up",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
+            Self::Blocked => "blocked",
             Self::Interrupted => "interrupted",
         }
     }

@@ -1,0 +1,166 @@
+//! `[external]`: how the graph of sites is walked.
+
+use std::time::Duration;
+
+use super::section::Section;
+use super::value::{choice, duration, host_patterns, number, whole_number};
+
+/// `[external]`: how the graph of sites is walked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExternalSettings {
+    /// In which order border sites are visited.
+    pub strategy: Strategy,
+    /// How many sites are visited at once.
+    pub crawlers: usize,
+    /// How many sites of one registrable domain are taken up.
+    pub sites_per_domain: usize,
+    /// How often the visit to a site is put off before it is given up.
+    pub max_deferrals: usize,
+    /// The pages over which recent pprs is measured.
+    pub pprs_window: usize,
+    /// The crawl ends when recent pprs is so many times what it was at best.
+    pub pprs_factor: f64,
+    /// How long visits under way are waited for when the crawl is stopped.
+    pub drain: Duration,
+    /// Hosts that are never visited.
+    pub block: Vec<String>,
+    /// If there are any, no other hosts are visited.
+    pub allow: Vec<String>,
+    /// Where chance comes from.
+    pub seed: u64,
+}
+
+/// In which order border sites are visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// By the mean of global and local edge weights.
+    Combined,
+    /// By the confidence of the sites that recommend them.
+    Global,
+    /// By the confidence of the pages that recommend them.
+    Local,
+    /// As the paper has it: combined weights, and the rate of relevant sites as prior.
+    Paper,
+    /// As they were found.
+    BreadthFirst,
+    /// By lot.
+    Random,
+}
+
+// === impl ExternalSettings ===
+
+impl ExternalSettings {
+    pub(super) fn read(&self, external: &mut Section<'_>) -> Self {
+        let strategies = Strategy::ALL.map(|strategy| (strategy.name(), strategy));
+        let seed = usize::try_from(self.seed).unwrap_or_default();
+        Self {
+            strategy: external.value("strategy", self.strategy, choice(&strategies)),
+            crawlers: external.value("crawlers", self.crawlers, whole_number(1..=100_000)),
+            sites_per_domain: external.value(
+                "sites_per_domain",
+                self.sites_per_domain,
+                whole_number(1..=1_000_000),
+            ),
+            max_deferrals: external.value(
+                "max_deferrals",
+                self.max_deferrals,
+                whole_number(0..=1_000),
+            ),
+            pprs_window: external.value(
+                "pprs_window",
+                self.pprs_window,
+                whole_number(10..=100_000_000),
+            ),
+            pprs_factor: external.value("pprs_factor", self.pprs_factor, number(1.0..=1e6)),
+            drain: external.value(
+                "drain",
+                self.drain,
+                duration(Duration::ZERO..=Duration::from_hours(1)),
+            ),
+            block: external.value("block", self.block.clone(), host_patterns),
+            allow: external.value("allow", self.allow.clone(), host_patterns),
+            seed: external.value("seed", seed, whole_number(0..=u32::MAX as usize)) as u64,
+        }
+    }
+
+    /// Whether the lists of the operator let a host be visited. Blocking wins.
+    #[must_use]
+    pub fn permits(&self, host: &str) -> bool {
+        let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
+        !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
+    }
+}
+
+impl Default for ExternalSettings {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Combined,
+            crawlers: 64,
+            sites_per_domain: 20,
+            max_deferrals: 3,
+            pprs_window: 5_000,
+            pprs_factor: 10.0,
+            drain: Duration::from_secs(10),
+            block: Vec::new(),
+            allow: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// A host covers itself and its `www.`; `*.` and a domain cover all below the domain.
+pub(super) fn covers(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        _ if pattern == "*" => true,
+        Some(domain) => host
+            .strip_suffix(domain)
+            .is_some_and(|below| below.len() > 1 && below.ends_with('.')),
+        None => host == pattern || host.strip_prefix("www.") == Some(pattern),
+    }
+}
+
+// === impl Strategy ===
+
+impl Strategy {
+    /// All there are, the default first.
+    pub const ALL: [Self; 6] = [
+        Self::Combined,
+        Self::Global,
+        Self::Local,
+        Self::Paper,
+        Self::BreadthFirst,
+        Self::Random,
+    ];
+
+    /// The name in settings and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Combined => "combined",
+            Self::Global => "global",
+            Self::Local => "local",
+            Self::Paper => "paper",
+            Self::BreadthFirst => "breadth-first",
+            Self::Random => "random",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocking_wins_over_allowing() {
+        let mut settings = ExternalSettings::default();
+        assert!(settings.permits("any.example"));
+        settings.block = vec!["*.spam.test".to_owned(), "bad.example".to_owned()];
+        assert!(!settings.permits("a.spam.test"));
+        assert!(settings.permits("spam.test"));
+        assert!(!settings.permits("bad.example"));
+        settings.allow = vec!["*.example".to_owned()];
+        assert!(settings.permits("good.example"));
+        assert!(!settings.permits("bad.example"));
+        assert!(!settings.permits("spam.test"));
+    }
+}

@@ -1,0 +1,203 @@
+//! In which order border sites are visited (paper 4.2).
+//!
+//! An ordering ranks sites by how they are recommended, and may learn from every report. All
+//! agree that start sites come first.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::config::Strategy;
+use crate::store::{Rank, Ranking, Standing, TopicTotals};
+use crate::web::{SiteConfidence, SiteReport};
+
+/// In which order border sites are visited.
+pub trait Ordering: Ranking {
+    /// Hears of every report before its edges are recorded.
+    fn learn(&self, _report: &SiteReport) {}
+
+    /// π, the probability that a site is relevant before anything of it is read.
+    fn prior(&self, _totals: &TopicTotals) -> SiteConfidence {
+        SiteConfidence::NEUTRAL
+    }
+}
+
+/// By the mean weight of a site's edges, one way or another.
+#[derive(Debug)]
+struct ByWeight(Strategy);
+
+/// As they were found.
+#[derive(Debug)]
+struct BreadthFirst;
+
+/// By lot, from a seed.
+#[derive(Debug)]
+struct Random(u64);
+
+/// The ordering of a strategy. `seed` is where chance comes from.
+#[must_use]
+pub fn ordering(strategy: Strategy, seed: u64) -> Arc<dyn Ordering> {
+    match strategy {
+        Strategy::Combined | Strategy::Global | Strategy::Local | Strategy::Paper => {
+            Arc::new(ByWeight(strategy))
+        }
+        Strategy::BreadthFirst => Arc::new(BreadthFirst),
+        Strategy::Random => Arc::new(Random(seed)),
+    }
+}
+
+/// Whatever the ordering, a crawl begins where it was told to.
+const START: Rank = Rank {
+    value: 1.0,
+    tie: u32::MAX,
+};
+
+// === impl ByWeight ===
+
+impl Ranking for ByWeight {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn rank(&self, standing: &Standing) -> Rank {
+        if standing.is_start {
+            return START;
+        }
+        let value = match self.0 {
+            Strategy::Global => standing.global,
+            Strategy::Local => standing.local,
+            _ => f64::midpoint(standing.global, standing.local),
+        };
+        Rank {
+            value,
+            tie: standing.edges,
+        }
+    }
+}
+
+impl Ordering for ByWeight {
+    /// Paper 4.3.3 takes the rate of relevant sites among those judged so far. It is
+    /// smoothed by one of each, and kept within bounds, because a rate near zero would
+    /// decide a site before anything of it is read.
+    #[allow(clippy::cast_precision_loss, reason = "no crawl judges 2^53 sites")]
+    fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
+        if self.0 != Strategy::Paper {
+            return SiteConfidence::NEUTRAL;
+        }
+        let relevant = totals.relevant as f64 + 1.0;
+        let rate = relevant / (relevant + totals.irrelevant as f64 + 1.0);
+        SiteConfidence::new(rate.clamp(0.05, 0.95)).unwrap_or(SiteConfidence::NEUTRAL)
+    }
+}
+
+// === impl BreadthFirst ===
+
+impl Ranking for BreadthFirst {
+    fn name(&self) -> &str {
+        Strategy::BreadthFirst.name()
+    }
+
+    fn rank(&self, standing: &Standing) -> Rank {
+        match standing.is_start {
+            true => START,
+            false => Rank { value: 0.0, tie: 0 },
+        }
+    }
+}
+
+impl Ordering for BreadthFirst {}
+
+// === impl Random ===
+
+impl Ranking for Random {
+    fn name(&self) -> &str {
+        Strategy::Random.name()
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "52 bits of chance are enough")]
+    fn rank(&self, standing: &Standing) -> Rank {
+        if standing.is_start {
+            return START;
+        }
+        let lot = xxh3_64_with_seed(&standing.discovered.to_be_bytes(), self.0);
+        let value = (lot >> 12) as f64 / (1_u64 << 52) as f64;
+        Rank { value, tie: 0 }
+    }
+}
+
+impl Ordering for Random {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(global: f64, local: f64) -> Standing {
+        Standing {
+            discovered: 1,
+            is_start: false,
+            edges: 1,
+            domains: 1,
+            global,
+            local,
+        }
+    }
+
+    /// Figure 3 of the paper: one edge of global weight 0.6 and local weight 0.7.
+    #[test]
+    fn figure_three() {
+        let rank = |strategy| ordering(strategy, 1).rank(&standing(0.6, 0.7)).value;
+        assert!((rank(Strategy::Global) - 0.6).abs() < 1e-12);
+        assert!((rank(Strategy::Local) - 0.7).abs() < 1e-12);
+        assert!((rank(Strategy::Combined) - 0.65).abs() < 1e-12);
+        assert!((rank(Strategy::Paper) - 0.65).abs() < 1e-12);
+    }
+
+    #[test]
+    fn start_sites_come_first_whatever_the_ordering() {
+        for strategy in Strategy::ALL {
+            let ordering = ordering(strategy, 1);
+            let start = Standing {
+                is_start: true,
+                ..standing(0.0, 0.0)
+            };
+            let (start, best) = (ordering.rank(&start), ordering.rank(&standing(1.0, 1.0)));
+            assert!(
+                (start.value, start.tie) > (best.value, best.tie),
+                "{strategy:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_prior_of_the_paper_is_the_smoothed_rate_within_bounds() {
+        let totals = |relevant, irrelevant| TopicTotals {
+            relevant,
+            irrelevant,
+            ..TopicTotals::default()
+        };
+        let prior = |strategy, totals: TopicTotals| ordering(strategy, 1).prior(&totals).get();
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-12;
+        assert!(close(prior(Strategy::Paper, totals(0, 0)), 0.5));
+        assert!(close(prior(Strategy::Paper, totals(3, 5)), 0.4));
+        assert!(close(prior(Strategy::Paper, totals(0, 1_000)), 0.05));
+        assert!(close(prior(Strategy::Paper, totals(1_000, 0)), 0.95));
+        assert!(close(prior(Strategy::Combined, totals(0, 1_000)), 0.5));
+    }
+
+    #[test]
+    fn lots_are_drawn_from_the_seed() {
+        let rank = |seed, discovered| {
+            let standing = Standing {
+                discovered,
+                ..standing(0.0, 0.0)
+            };
+            ordering(Strategy::Random, seed).rank(&standing).value
+        };
+        assert!(rank(1, 1).to_bits() == rank(1, 1).to_bits());
+        assert!((rank(1, 1) - rank(2, 1)).abs() > 1e-9);
+        let lots: Vec<f64> = (0..1_000).map(|discovered| rank(7, discovered)).collect();
+        assert!(lots.iter().all(|lot| (0.0..1.0).contains(lot)));
+        let mean = lots.iter().sum::<f64>() / 1_000.0;
+        assert!((mean - 0.5).abs() < 0.05, "{mean}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Internal crawlers at work: one task for each site, and no more than there are seats.
+//!
+//! Invariant: a visit owns its memory and loses it at its end. A panic inside one becomes
+//! an outcome, and the others do not notice.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use crate::internal::InternalCrawler;
+use crate::store::TakenSite;
+use crate::web::{SiteReport, SiteVisit};
+
+/// Visits under way.
+pub(super) struct Pool {
+    crawler: InternalCrawler,
+    seats: usize,
+    visits: JoinSet<SiteReport>,
+    /// What each visit is about, in case it cannot tell.
+    orders: HashMap<Id, (TakenSite, SiteVisit)>,
+}
+
+/// A visit that has ended.
+pub(super) struct Ended {
+    pub(super) taken: TakenSite,
+    pub(super) report: SiteReport,
+    /// Whether it ended by a panic.
+    pub(super) is_broken: bool,
+}
+
+impl Pool {
+    pub(super) fn new(crawler: InternalCrawler, seats: usize) -> Self {
+        Self {
+            crawler,
+            seats,
+            visits: JoinSet::new(),
+            orders: HashMap::new(),
+        }
+    }
+
+    pub(super) fn free_seats(&self) -> usize {
+        self.seats.saturating_sub(self.visits.len())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.visits.is_empty()
+    }
+
+    /// Sends an internal crawler to a site.
+    pub(super) fn visit(&mut self, taken: TakenSite, visit: SiteVisit) {
+        let (crawler, order) = (self.crawler.clone(), visit.clone());
+        let task = self
+            .visits
+            .spawn(async move { crawler.sample(order).await });
+        self.orders.insert(task.id(), (taken, visit));
+    }
+
+    /// Reports on a site that must not be visited.
+    pub(super) fn refuse(&mut self, taken: TakenSite, visit: SiteVisit) {
+        let report = SiteReport::blocked(visit.clone(), self.crawler.model().fingerprint());
+        let task = self.visits.spawn(std::future::ready(report));
+        self.orders.insert(task.id(), (taken, visit));
+    }
+
+    /// The next visit to end, with those that have ended as well; none if there are no
+    /// visits.
+    pub(super) async fn next(&mut self) -> Vec<Ended> {
+        let mut ended: Vec<Ended> = Vec::new();
+        let first = self.visits.join_next_with_id().await;
+        let mut next = first;
+        while let Some(visit) = next {
+            ended.extend(self.ended(visit));
+            next = self.visits.try_join_next_with_id();
+        }
+        ended
+    }
+
+    /// Waits for the visits under way, but no longer than `patience`; the rest are broken
+    /// off.
+    pub(super) async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
+        let deadline = Instant::now() + patience;
+        let mut ended = Vec::new();
+        while !self.visits.is_empty() {
+            match timeout_at(deadline, self.next()).await {
+                Ok(some) => ended.extend(some),
+                Err(_) => break,
+            }
+        }
+        self.visits.abort_all();
+        while let Some(visit) = self.visits.join_next_with_id().await {
+            ended.extend(self.ended(visit));
+        }
+        ended
+    }
+
+    fn ended(&mut self, visit: Result<(Id, SiteReport), tokio::task::JoinError>) -> Option<Ended> {
+        let model = self.crawler.model().fingerprint();
+        match visit {
+            Ok((id, report)) => {
+                let (taken, _) = self.orders.remove(&id)?;
+                Some(Ended {
+                    taken,
+                    report,
+                    is_broken: false,
+                })
+            }
+            Err(failure) => {
+                let (taken, visit) = self.orders.remove(&failure.id())?;
+                if failure.is_panic() {
+                    tracing::error!(site = %visit.site, "a visit broke off by a fault of ours");
+                }
+                Some(Ended {
+                    taken,
+                    report: SiteReport::interrupted(visit, model),
+                    is_broken: failure.is_panic(),
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The single exit for outcomes.
+//!
+//! Whatever became of a visit leaves through the [`Ledger`], which makes one atomic record
+//! of it. What comes back is durable, and only that may be shown.
+//!
+//! Invariant: a verdict is shown at most once, and not before it is on the disk.
+
+use std::sync::Arc;
+
+use crate::config::{EvidenceRetention, ExternalSettings, StoreSettings};
+use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
+use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
+
+/// Records outcomes of one topic.
+#[derive(Clone)]
+pub struct Ledger {
+    store: Arc<dyn SiteStore>,
+    topic: TopicId,
+    evidence: EvidenceRetention,
+    max_deferrals: usize,
+}
+
+/// A visit that has ended, one way or another.
+#[derive(Debug)]
+pub struct EndedVisit {
+    /// The site, as it was handed out.
+    pub taken: TakenSite,
+    /// What the visit found.
+    pub report: SiteReport,
+    /// Whom the site recommends.
+    pub edges: Vec<NewEdge>,
+    /// Whether the visit failed by a fault of our own, so that it had better not be
+    /// repeated.
+    pub is_broken: bool,
+}
+
+/// A verdict that is durable and may be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownVerdict {
+    /// Its number, over all topics.
+    pub seq: u64,
+    /// The site.
+    pub site: SiteId,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// The site confidence.
+    pub confidence: SiteConfidence,
+    /// The pages it cost.
+    pub pages: usize,
+    /// The rank by which it was chosen.
+    pub rank: f64,
+    /// Whether the crawl began with it.
+    pub is_start: bool,
+}
+
+impl Ledger {
+    /// A ledger for one topic of a store.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn SiteStore>,
+        topic: TopicId,
+        settings: &StoreSettings,
+        external: &ExternalSettings,
+    ) -> Self {
+        Self {
+            store,
+            topic,
+            evidence: settings.evidence,
+            max_deferrals: external.max_deferrals,
+        }
+    }
+
+    /// Records visits, all of them or none, and returns the verdicts among them.
+    pub async fn record(&self, visits: Vec<EndedVisit>) -> Result<Vec<ShownVerdict>, StoreError> {
+        let mut shown: Vec<ShownVerdict> = Vec::with_capacity(visits.len());
+        let mut outcomes = Vec::with_capacity(visits.len());
+        for visit in visits {
+            let report = &visit.report;
+            shown.push(ShownVerdict {
+                seq: 0,
+                site: report.site.clone(),
+                verdict: report.verdict,
+                confidence: report.confidence,
+                pages: report.cost.pages,
+                rank: visit.taken.rank,
+                is_start: visit.taken.standing.is_start,
+            });
+            outcomes.push(Outcome {
+                topic: self.topic,
+                rank: visit.taken.rank,
+                resolution: self.resolution(&visit),
+                keep_evidence: self.keeps_evidence(report.verdict),
+                edges: visit.edges,
+                report: visit.report,
+            });
+        }
+        let numbers = self.store.record(outcomes).await?;
+        let numbered = shown.into_iter().zip(numbers);
+        let numbered = numbered.filter_map(|(verdict, seq)| {
+            Some(ShownVerdict {
+                seq: seq?,
+                ..verdict
+            })
+        });
+        Ok(numbered.collect())
+    }
+
+    fn resolution(&self, visit: &EndedVisit) -> Resolution {
+        match visit.report.verdict {
+            Verdict::Undecided(UndecidedReason::Deferred { not_before })
+                if usize::from(visit.taken.deferrals) < self.max_deferrals =>
+            {
+                Resolution::Deferred(not_before)
+            }
+            Verdict::Undecided(UndecidedReason::Interrupted) if !visit.is_broken => {
+                Resolution::PutBack
+            }
+            _ => Resolution::Judged,
+        }
+    }
+
+    fn keeps_evidence(&self, verdict: Verdict) -> bool {
+        match self.evidence {
+            EvidenceRetention::All => true,
+            EvidenceRetention::Relevant => verdict.is_relevant(),
+            EvidenceRetention::None => false,
+        }
+    }
+}
