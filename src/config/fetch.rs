@@ -259,7 +259,7 @@ impl Default for LimitSettings {
             minimum_rate: 512,
             wire_bytes: 4 << 20,
             header_bytes: 64 << 10,
-            headers: 200,
+            headers: 100,
             content_types: types.map(str::to_owned).to_vec(),
             connections: 1_000,
             idle: 10 * SECOND,

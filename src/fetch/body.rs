@@ -8,6 +8,7 @@
 
 use std::io::Read;
 
+use bytes::Bytes;
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
@@ -21,7 +22,7 @@ const MAX_CODINGS: usize = 4;
 /// A body, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
     pub(crate) truncated: bool,
 }
 
@@ -112,26 +113,30 @@ fn inflate(decoder: impl Read, limit: usize) -> Body {
     let read = decoder.take(limit as u64 + 1).read_to_end(&mut bytes);
     let truncated = read.is_err() || bytes.len() > limit;
     bytes.truncate(limit);
-    Body { bytes, truncated }
+    Body {
+        bytes: bytes.into(),
+        truncated,
+    }
 }
 
 fn unzstd(mut input: &[u8], limit: usize) -> Body {
-    let mut all = Body {
-        bytes: Vec::new(),
-        truncated: false,
-    };
-    while !input.is_empty() && !all.truncated {
+    let mut bytes = Vec::new();
+    let mut truncated = false;
+    while !input.is_empty() && !truncated {
         match Frame::begin(input, FrameDecoder::new(), zstd::CONTENT_WINDOW) {
             Ok(mut frame) => {
-                let part = inflate(&mut frame, limit - all.bytes.len());
-                all.bytes.extend_from_slice(&part.bytes);
-                all.truncated = part.truncated;
+                let part = inflate(&mut frame, limit - bytes.len());
+                bytes.extend_from_slice(&part.bytes);
+                truncated = part.truncated;
                 input = frame.into_inner();
             }
-            Err(_) => all.truncated = true,
+            Err(_) => truncated = true,
         }
     }
-    all
+    Body {
+        bytes: bytes.into(),
+        truncated,
+    }
 }
 
 /// RFC 9112, section 7.1, or nothing if this is no chunked body.
@@ -141,14 +146,14 @@ fn dechunk(mut input: &[u8]) -> Option<Body> {
     loop {
         let Some((size, rest)) = chunk_size(input) else {
             return (!is_first).then_some(Body {
-                bytes,
+                bytes: bytes.into(),
                 truncated: true,
             });
         };
         is_first = false;
         if size == 0 {
             return Some(Body {
-                bytes,
+                bytes: bytes.into(),
                 truncated: false,
             });
         }
@@ -156,7 +161,7 @@ fn dechunk(mut input: &[u8]) -> Option<Body> {
         bytes.extend_from_slice(chunk);
         if chunk.len() < size {
             return Some(Body {
-                bytes,
+                bytes: bytes.into(),
                 truncated: true,
             });
         }
@@ -196,7 +201,7 @@ mod tests {
             map.append(*name, value.parse().unwrap());
         }
         let body = Body {
-            bytes: bytes.to_vec(),
+            bytes: bytes.to_vec().into(),
             truncated: false,
         };
         body.decode(&map, limit)
@@ -204,7 +209,7 @@ mod tests {
 
     fn whole(bytes: &[u8]) -> Body {
         Body {
-            bytes: bytes.to_vec(),
+            bytes: bytes.to_vec().into(),
             truncated: false,
         }
     }

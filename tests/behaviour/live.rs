@@ -312,8 +312,8 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
 async fn too_many_headers_are_no_answer_in_either_version_of_http() {
     let meeting = Meeting::new().await;
     for (host, headers, wanted) in [
-        ("some.example", 150, "200"),
-        ("many.example", 250, "malformed"),
+        ("some.example", 80, "200"),
+        ("many.example", 120, "malformed"),
     ] {
         meeting.web.script(host, move |target, _| {
             if target == "/robots.txt" {

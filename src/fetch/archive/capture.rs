@@ -183,7 +183,7 @@ pub(super) fn read_resource(
 /// A page that the archive's site does not have.
 pub(super) fn not_found(url: &PageUrl) -> FetchedPage {
     let nothing = Body {
-        bytes: Vec::new(),
+        bytes: Bytes::new(),
         truncated: false,
     };
     page(url, StatusCode::NOT_FOUND, HeaderMap::new(), nothing)
@@ -194,7 +194,7 @@ fn page(url: &PageUrl, status: StatusCode, headers: HeaderMap, body: Body) -> Fe
         url: url.clone(),
         status,
         headers,
-        body: Bytes::from(body.bytes),
+        body: body.bytes,
         truncated: body.truncated,
         transfer: Transfer::default(),
     }
@@ -207,7 +207,7 @@ fn read_body(block: &mut Block<'_>, limit: usize) -> Body {
     let is_all_read = block.left() == 0 || block.fill_buf().is_ok_and(<[u8]>::is_empty);
     Body {
         truncated: read.is_err() || !is_all_read || block.left() > 0,
-        bytes,
+        bytes: bytes.into(),
     }
 }
 

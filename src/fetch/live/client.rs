@@ -5,6 +5,7 @@
 //! `body_bytes` of them.
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,10 +23,11 @@ use crate::config::{FetchSettings, LimitSettings};
 use crate::fetch::body::Body;
 use crate::fetch::error::{ErrorKind, FetchError};
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
-use crate::web::{PageUrl, looks_binary};
+use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
 use super::connector::Connector;
+use super::patience::{Lost, Patience};
 use super::robots_rules;
 use super::tls::TlsSettingsError;
 
@@ -79,9 +81,8 @@ pub(super) struct Answer {
 
 /// A response before its encodings are taken off.
 struct Received {
-    date: SystemTime,
-    /// The request, if it is to be recorded.
-    sent: Option<request::Parts>,
+    /// If it is to be recorded.
+    sent: Option<Box<Sent>>,
     parts: response::Parts,
     body: WireBody,
     address: Option<IpAddr>,
@@ -90,8 +91,22 @@ struct Received {
 
 /// A body as it came.
 struct WireBody {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     truncated: Option<Truncation>,
+}
+
+/// A body in the making. One piece alone is not copied: the headers beside it are parts of
+/// the same memory and keep it anyway.
+#[derive(Default)]
+struct Pieces {
+    only: Bytes,
+    several: Vec<u8>,
+}
+
+/// A request as an archive keeps it: in the form of HTTP/1.1, which has a `Host`.
+struct Sent {
+    date: SystemTime,
+    request: request::Parts,
 }
 
 /// Why an exchange on one connection gave nothing.
@@ -133,37 +148,52 @@ impl Client {
 
     /// Asks for a page. Waiting for the address or for a seat is not counted against the
     /// server.
-    pub(super) async fn get(&self, page: &PageUrl, wanted: Wanted) -> Result<Answer, FetchError> {
-        if let Some(connection) = self.connections.take_idle(page) {
-            self.connector.keep_pace_of(page, &connection).await?;
-            match self.in_time(page, self.ask(connection, page, wanted)).await {
-                Ok(received) => return Ok(self.keep(page, received, wanted).await),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Stale) => {}
-            }
-        }
-        let route = self.connector.route(page).await?;
-        self.connector.keep_pace(page, &route).await?;
-        let seat = self.connections.seat().await;
-        let asking = async {
-            let connection = self.connector.connect(page, route, seat).await?;
-            self.ask(connection, page, wanted).await
-        };
-        match self.in_time(page, asking).await {
-            Ok(received) => Ok(self.keep(page, received, wanted).await),
-            Err(Failure::Final(error)) => Err(error),
-            Err(Failure::Stale) => Err(broken(page, "it was closed at once")),
+    pub(super) async fn get(
+        &self,
+        page: &PageUrl,
+        site: &SiteId,
+        wanted: Wanted,
+    ) -> Result<Answer, FetchError> {
+        let mut idle = self.connections.take_idle(page, site);
+        loop {
+            let is_kept = idle.is_some();
+            let (connection, time_left) = match idle.take() {
+                Some(connection) => {
+                    self.connector.keep_pace_of(site, &connection).await?;
+                    (connection, self.limits.request)
+                }
+                // Boxed, because it is rare and would make every fetch larger.
+                None => Box::pin(self.connect(page, site)).await?,
+            };
+            let patience = Patience::begin(self.limits.first_byte, time_left);
+            let asking = pin!(self.ask(connection, page, site, wanted, &patience));
+            return match patience.wait(asking).await {
+                Ok(Ok(received)) => Ok(self.keep(page, received, wanted).await),
+                Ok(Err(Failure::Final(error))) => Err(error),
+                Ok(Err(Failure::Stale)) if is_kept => continue,
+                Ok(Err(Failure::Stale)) => Err(broken(page, "it was closed at once")),
+                Err(lost) => Err(timed_out(page, lost)),
+            };
         }
     }
 
-    async fn in_time(
+    /// Opens a connection, and says how much time is left for the answer.
+    async fn connect(
         &self,
         page: &PageUrl,
-        exchange: impl Future<Output = Result<Received, Failure>>,
-    ) -> Result<Received, Failure> {
-        match timeout(self.limits.request, exchange).await {
-            Ok(result) => result,
-            Err(_) => Err(timed_out(page, "end").into()),
+        site: &SiteId,
+    ) -> Result<(Connection, Duration), FetchError> {
+        let route = self.connector.route(page).await?;
+        self.connector.keep_pace(site, &route).await?;
+        let seat = self.connections.seat().await;
+        let started = Instant::now();
+        let connecting = self.connector.connect(page, route, seat);
+        match timeout(self.limits.request, connecting).await {
+            Ok(connection) => {
+                let time_left = self.limits.request.saturating_sub(started.elapsed());
+                Ok((connection?, time_left))
+            }
+            Err(_) => Err(timed_out(page, Lost::Endless)),
         }
     }
 
@@ -171,17 +201,17 @@ impl Client {
         &self,
         mut connection: Connection,
         page: &PageUrl,
+        site: &SiteId,
         wanted: Wanted,
+        patience: &Patience,
     ) -> Result<Received, Failure> {
-        let (date, started) = (SystemTime::now(), Instant::now());
         let request = self.request(page, &connection)?;
-        let sent = self.recorder.is_some().then(|| as_recorded(page, &request));
-        let answered = timeout(self.limits.first_byte, connection.send(request)).await;
-        let response = match answered {
-            Err(_) => return Err(timed_out(page, "begin").into()),
-            Ok(Err(Unsent::Never)) => return Err(Failure::Stale),
-            Ok(Err(Unsent::Perhaps(error))) => return Err(no_answer(page, &error).into()),
-            Ok(Ok(response)) => response,
+        let is_recorded = self.recorder.is_some();
+        let sent = is_recorded.then(|| Box::new(Sent::now(&connection, &request)));
+        let response = match connection.send(request).await {
+            Err(Unsent::Never) => return Err(Failure::Stale),
+            Err(Unsent::Perhaps(error)) => return Err(no_answer(page, &error).into()),
+            Ok(response) => response,
         };
         let (parts, incoming) = response.into_parts();
         if parts.status.is_informational() {
@@ -189,7 +219,7 @@ impl Client {
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
         // The proxy says so, and not the site.
-        if connection.wants_absolute_form()
+        if connection.peer().wants_absolute_form
             && parts.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
             let (site, status) = (page.site(), parts.status);
@@ -200,25 +230,28 @@ impl Client {
             let message = format!("{} sends {} headers", page.site(), parts.headers.len());
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
-        let address = connection.address();
-        let body = self.read_body(page, &parts, incoming, wanted).await?;
+        let address = connection.peer().address;
+        let reading = self.read_body(page, &parts, incoming, wanted, patience);
+        let body = reading.await?;
         if body.truncated.is_none() {
-            self.connections.give_back(page, connection);
+            self.connections.give_back(site, connection);
         }
         Ok(Received {
-            date,
             sent,
             parts,
             body,
             address,
-            duration: started.elapsed(),
+            duration: patience.sign(),
         })
     }
 
     /// Records what was received and takes its encodings off. The server is not blamed for
     /// the time that this takes.
     async fn keep(&self, page: &PageUrl, received: Received, wanted: Wanted) -> Answer {
-        self.record(page, &received).await;
+        if self.recorder.is_some() {
+            // Boxed, because it would make every fetch larger.
+            Box::pin(self.record(page, &received)).await;
+        }
         let Received {
             parts,
             body,
@@ -250,7 +283,8 @@ impl Client {
     ) -> Result<Request<Empty<Bytes>>, FetchError> {
         let url = page.as_url();
         let mut request = Request::new(Empty::new());
-        let is_whole = connection.speaks_http2() || connection.wants_absolute_form();
+        let peer = connection.peer();
+        let is_whole = connection.speaks_http2() || peer.wants_absolute_form;
         let target = match is_whole {
             true => url.as_str(),
             false => &url[url::Position::BeforePath..],
@@ -261,7 +295,7 @@ impl Client {
         })?;
         let headers = request.headers_mut();
         if !connection.speaks_http2() {
-            headers.insert(HOST, host_header(page));
+            headers.insert(HOST, peer.host.clone());
         }
         headers.insert(USER_AGENT, self.user_agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
@@ -269,7 +303,7 @@ impl Client {
             ACCEPT_ENCODING,
             HeaderValue::from_static(ACCEPTED_ENCODINGS),
         );
-        if connection.wants_absolute_form()
+        if peer.wants_absolute_form
             && let Some(credentials) = self.connector.proxy_authorization()
         {
             headers.insert(PROXY_AUTHORIZATION, credentials);
@@ -284,53 +318,44 @@ impl Client {
         parts: &response::Parts,
         mut incoming: Incoming,
         wanted: Wanted,
+        patience: &Patience,
     ) -> Result<WireBody, FetchError> {
-        let mut body = WireBody {
-            bytes: Vec::new(),
-            truncated: None,
-        };
+        let mut body = Pieces::default();
         let is_wanted = wanted == Wanted::Robots || self.takes(&parts.headers);
         if !is_wanted && !hyper::body::Body::is_end_stream(&incoming) {
-            body.truncated = Some(Truncation::Unspecified);
-            return Ok(body);
+            return Ok(body.cut(Truncation::Unspecified));
         }
         let limit = self.wire_limit(parts, wanted);
         let is_plain = !parts.headers.contains_key(CONTENT_ENCODING);
         let mut is_unknown =
             wanted == Wanted::Page && is_plain && !parts.headers.contains_key(CONTENT_TYPE);
-        let started = Instant::now();
-        loop {
-            let frame = match timeout(self.limits.first_byte, incoming.frame()).await {
-                Err(_) => return Err(timed_out(page, "go on")),
-                Ok(None) => return Ok(body),
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) if body.bytes.is_empty() => {
-                    return Err(no_answer(page, &error));
-                }
-                Ok(Some(Err(_))) => {
-                    body.truncated = Some(Truncation::Disconnect);
-                    return Ok(body);
-                }
+        let started = patience.sign();
+        while let Some(frame) = incoming.frame().await {
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) if body.as_slice().is_empty() => return Err(no_answer(page, &error)),
+                Err(_) => return Ok(body.cut(Truncation::Disconnect)),
             };
             // Trailers say nothing that matters here.
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            let room = limit - body.bytes.len();
-            body.bytes.extend_from_slice(&data[..data.len().min(room)]);
-            if is_unknown && body.bytes.len() >= SNIFFED_BYTES {
+            let room = limit - body.as_slice().len();
+            let is_too_long = data.len() > room;
+            body.push(data, room);
+            if is_unknown && body.as_slice().len() >= SNIFFED_BYTES {
                 is_unknown = false;
-                if looks_binary(&body.bytes[..SNIFFED_BYTES]) {
-                    body.truncated = Some(Truncation::Unspecified);
-                    return Ok(body);
+                if looks_binary(&body.as_slice()[..SNIFFED_BYTES]) {
+                    return Ok(body.cut(Truncation::Unspecified));
                 }
             }
-            if data.len() > room {
-                body.truncated = Some(Truncation::Length);
-                return Ok(body);
+            if is_too_long {
+                return Ok(body.cut(Truncation::Length));
             }
-            self.check_rate(page, started.elapsed(), body.bytes.len())?;
+            let elapsed = patience.sign().saturating_sub(started);
+            self.check_rate(page, elapsed, body.as_slice().len())?;
         }
+        Ok(body.whole())
     }
 
     fn wire_limit(&self, parts: &response::Parts, wanted: Wanted) -> usize {
@@ -346,14 +371,11 @@ impl Client {
         let Some(announced) = headers.get(CONTENT_TYPE) else {
             return true;
         };
-        let announced = String::from_utf8_lossy(announced.as_bytes()).to_ascii_lowercase();
-        let essence = announced
-            .split([';', ','])
-            .next()
-            .unwrap_or_default()
-            .trim();
-        let is_meaningless = !essence.contains('/') || essence == "*/*";
-        is_meaningless || self.limits.content_types.iter().any(|own| own == essence)
+        let mut parts = announced.as_bytes().split(|byte| b";,".contains(byte));
+        let essence = parts.next().unwrap_or_default().trim_ascii();
+        let is_meaningless = !essence.contains(&b'/') || essence == b"*/*";
+        let is_essence = |own: &String| own.as_bytes().eq_ignore_ascii_case(essence);
+        is_meaningless || self.limits.content_types.iter().any(is_essence)
     }
 
     /// Nobody is judged by the beginning: connections start slowly.
@@ -392,16 +414,16 @@ impl Client {
 
     /// Hands the exchange to the recorder, if there is one.
     async fn record(&self, page: &PageUrl, received: &Received) {
-        let (Some(recorder), Some(request)) = (&self.recorder, &received.sent) else {
+        let (Some(recorder), Some(sent)) = (&self.recorder, &received.sent) else {
             return;
         };
         let exchange = Exchange {
             url: page.clone(),
             address: received.address,
-            date: received.date,
-            request: request.clone(),
+            date: sent.date,
+            request: sent.request.clone(),
             response: received.parts.clone(),
-            body: Bytes::copy_from_slice(&received.body.bytes),
+            body: received.body.bytes.clone(),
             truncated: received.body.truncated,
         };
         recorder.record(exchange).await;
@@ -434,27 +456,66 @@ async fn decode(headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
         Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
         // The runtime is shutting down; nobody will look at the answer.
         Err(_) => Body {
-            bytes: Vec::new(),
+            bytes: Bytes::new(),
             truncated: true,
         },
     }
 }
 
-/// The request as an archive keeps it: in the form of HTTP/1.1, which has a `Host`.
-fn as_recorded(page: &PageUrl, request: &Request<Empty<Bytes>>) -> request::Parts {
-    let mut parts = request.clone().into_parts().0;
-    parts
-        .headers
-        .entry(HOST)
-        .or_insert_with(|| host_header(page));
-    parts.headers.remove(PROXY_AUTHORIZATION);
-    parts
+// === impl Pieces ===
+
+impl Pieces {
+    /// Adds as much of a piece as there is room for.
+    fn push(&mut self, mut piece: Bytes, room: usize) {
+        piece.truncate(room);
+        if self.as_slice().is_empty() {
+            self.only = piece;
+            return;
+        }
+        let first = std::mem::take(&mut self.only);
+        self.several.extend_from_slice(&first);
+        self.several.extend_from_slice(&piece);
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self.several.is_empty() {
+            true => &self.only,
+            false => &self.several,
+        }
+    }
+
+    fn whole(self) -> WireBody {
+        let bytes = match self.several.is_empty() {
+            true => self.only,
+            false => self.several.into(),
+        };
+        WireBody {
+            bytes,
+            truncated: None,
+        }
+    }
+
+    fn cut(self, why: Truncation) -> WireBody {
+        WireBody {
+            truncated: Some(why),
+            ..self.whole()
+        }
+    }
 }
 
-fn host_header(page: &PageUrl) -> HeaderValue {
-    let url = page.as_url();
-    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    HeaderValue::from_str(host).expect("hosts are ASCII")
+// === impl Sent ===
+
+impl Sent {
+    fn now(connection: &Connection, request: &Request<Empty<Bytes>>) -> Self {
+        let mut request = request.clone().into_parts().0;
+        let host = || connection.peer().host.clone();
+        request.headers.entry(HOST).or_insert_with(host);
+        request.headers.remove(PROXY_AUTHORIZATION);
+        Self {
+            date: SystemTime::now(),
+            request,
+        }
+    }
 }
 
 /// hyper has put the chunks together.
@@ -463,7 +524,11 @@ fn without_transfer_encoding(mut parts: response::Parts) -> response::Parts {
     parts
 }
 
-fn timed_out(page: &PageUrl, what: &str) -> FetchError {
+fn timed_out(page: &PageUrl, lost: Lost) -> FetchError {
+    let what = match lost {
+        Lost::Silent => "begin or go on",
+        Lost::Endless => "end",
+    };
     let message = format!("the answer of {} did not {what} in time", page.site());
     FetchError::new(ErrorKind::Timeout, message)
 }

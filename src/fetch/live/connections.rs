@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -44,8 +44,6 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
-    /// A page of the origin it leads to.
-    origin: PageUrl,
     since: Instant,
 }
 
@@ -61,9 +59,23 @@ pub(super) struct Seat {
 pub(super) struct Connection {
     sender: Sender,
     tasks: Tasks,
-    address: Option<IpAddr>,
-    paced_address: Option<IpAddr>,
-    absolute_form: bool,
+    /// Boxed, because connections are handed around for every page.
+    peer: Box<Peer>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Scheme, host and port of the pages that can be asked for.
+    pub(super) origin: Box<str>,
+    /// The same host and port as a request names them.
+    pub(super) host: HeaderValue,
+    /// The address that answers; none behind a proxy.
+    pub(super) address: Option<IpAddr>,
+    /// The address whose pace is to be kept, if it has one.
+    pub(super) paced_address: Option<IpAddr>,
+    /// Whether the request line holds the whole address, as a proxy wants it.
+    pub(super) wants_absolute_form: bool,
 }
 
 /// The tasks that move the bytes of a connection: HTTP/2 has one for the socket and one for
@@ -112,10 +124,10 @@ impl Connections {
 
     /// The idle connection to the page's origin, if there is one. An idle connection to
     /// another origin of the same site is closed.
-    pub(super) fn take_idle(&self, page: &PageUrl) -> Option<Connection> {
-        let idle = self.idle().remove(&page.site())?;
-        let is_same = idle.origin.shares_host(page) && idle.origin.scheme() == page.scheme();
-        (is_same && !idle.connection.is_closed()).then_some(idle.connection)
+    pub(super) fn take_idle(&self, page: &PageUrl, site: &SiteId) -> Option<Connection> {
+        let Idle { connection, .. } = self.idle().remove(site)?;
+        let is_same = *connection.peer.origin == *page.origin();
+        (is_same && !connection.is_closed()).then_some(connection)
     }
 
     /// Waits for the right to open a connection.
@@ -131,13 +143,12 @@ impl Connections {
     }
 
     /// Keeps a connection for the next request to the same origin.
-    pub(super) fn give_back(self: &Arc<Self>, page: &PageUrl, connection: Connection) {
+    pub(super) fn give_back(self: &Arc<Self>, site: &SiteId, connection: Connection) {
         if self.idle_time.is_zero() || connection.is_closed() {
             return;
         }
         let idle = Idle {
             connection,
-            origin: page.clone(),
             since: Instant::now(),
         };
         {
@@ -147,7 +158,7 @@ impl Connections {
             if self.waiting.load(Ordering::Acquire) > 0 {
                 return;
             }
-            kept.insert(page.site(), idle);
+            kept.insert(site.clone(), idle);
         }
         if !self.has_reaper.swap(true, Ordering::AcqRel) {
             tokio::spawn(reap(Arc::clone(self)));
@@ -264,9 +275,7 @@ impl Connection {
         sender: Sender,
         driver: impl Future<Output = hyper::Result<()>> + Send + 'static,
         tasks: Tasks,
-        address: Option<IpAddr>,
-        paced_address: Option<IpAddr>,
-        absolute_form: bool,
+        peer: Peer,
     ) -> Self {
         tasks.execute(async move {
             // How a connection ended is told to whoever waits for an answer on it.
@@ -275,25 +284,12 @@ impl Connection {
         Self {
             sender,
             tasks,
-            address,
-            paced_address,
-            absolute_form,
+            peer: Box::new(peer),
         }
     }
 
-    /// The address that answers; none behind a proxy.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    /// The address whose pace is to be kept, if it has one.
-    pub(super) fn paced_address(&self) -> Option<IpAddr> {
-        self.paced_address
-    }
-
-    /// Whether the request line holds the whole address, as a proxy wants it.
-    pub(super) fn wants_absolute_form(&self) -> bool {
-        self.absolute_form
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     pub(super) fn speaks_http2(&self) -> bool {

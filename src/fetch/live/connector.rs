@@ -22,10 +22,10 @@ use url::Host;
 
 use crate::config::{CertificatePolicy, FetchSettings, LimitSettings, ProxySettings};
 use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
-use crate::web::{PageUrl, Scheme};
+use crate::web::{PageUrl, Scheme, SiteId};
 
 use super::address_guard::AddressGuard;
-use super::connections::{Connection, Seat, Sender, Tasks};
+use super::connections::{Connection, Peer, Seat, Sender, Tasks};
 use super::names::{Mapped, Names};
 use super::pace::AddressPace;
 use super::tls;
@@ -138,9 +138,9 @@ impl Connector {
     }
 
     /// Waits until the address on the route may be asked.
-    pub(super) async fn keep_pace(&self, page: &PageUrl, route: &Route) -> Result<(), FetchError> {
+    pub(super) async fn keep_pace(&self, site: &SiteId, route: &Route) -> Result<(), FetchError> {
         match route.addresses.first() {
-            Some(address) if route.is_paced => self.pace.wait(address.ip(), &page.site()).await,
+            Some(address) if route.is_paced => self.pace.wait(address.ip(), site).await,
             _ => Ok(()),
         }
     }
@@ -148,11 +148,11 @@ impl Connector {
     /// The same for a connection that stands already.
     pub(super) async fn keep_pace_of(
         &self,
-        page: &PageUrl,
+        site: &SiteId,
         connection: &Connection,
     ) -> Result<(), FetchError> {
-        match connection.paced_address() {
-            Some(address) => self.pace.wait(address, &page.site()).await,
+        match connection.peer().paced_address {
+            Some(address) => self.pace.wait(address, site).await,
             None => Ok(()),
         }
     }
@@ -269,19 +269,21 @@ impl Connector {
             FetchError::new(ErrorKind::Malformed, message)
         };
         let tasks = Tasks::new(seat);
-        let paced = route.is_paced.then_some(address);
-        let answering = (!route.by_proxy).then_some(address);
-        let absolute_form = route.by_proxy && !route.tls;
+        let peer = Peer {
+            origin: page.origin().into(),
+            host: host_header(page),
+            address: (!route.by_proxy).then_some(address),
+            paced_address: route.is_paced.then_some(address),
+            wants_absolute_form: route.by_proxy && !route.tls,
+        };
         Ok(if speaks_http2 {
             let handshake = self.http2(tasks.clone()).handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
-            let sender = Sender::Http2(sender);
-            Connection::new(sender, driver, tasks, answering, paced, false)
+            Connection::new(Sender::Http2(sender), driver, tasks, peer)
         } else {
             let handshake = self.http1().handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
-            let sender = Sender::Http1(sender);
-            Connection::new(sender, driver, tasks, answering, paced, absolute_form)
+            Connection::new(Sender::Http1(sender), driver, tasks, peer)
         })
     }
 
@@ -394,6 +396,12 @@ fn is_own_trouble(error: &io::Error) -> bool {
     let is_exhausted = matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS));
     let kinds = [io::ErrorKind::AddrNotAvailable, io::ErrorKind::NetworkDown];
     is_exhausted || kinds.contains(&error.kind())
+}
+
+fn host_header(page: &PageUrl) -> HeaderValue {
+    let url = page.as_url();
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    HeaderValue::from_str(host).expect("hosts are ASCII")
 }
 
 fn connect_timeout(page: &PageUrl) -> FetchError {

@@ -10,7 +10,7 @@
 //! | `names.rs`, `address_guard.rs` | where is the host, and may we go there |
 //! | `pace.rs` | has the machine behind the address had its rest |
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
-//! | `client.rs` | one request and one response, within limits |
+//! | `client.rs`, `patience.rs` | one request and one response, within limits |
 //!
 //! Invariants: what robots.txt forbids is never asked for, every address is checked when it
 //! is connected to, and waiting for one site never holds up another.
@@ -21,6 +21,7 @@ mod connections;
 mod connector;
 mod names;
 mod pace;
+mod patience;
 mod robots;
 mod robots_rules;
 mod tls;
@@ -30,7 +31,6 @@ use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use thiserror::Error;
@@ -142,8 +142,9 @@ impl LiveWeb {
         crawl_delay: Option<Duration>,
         wanted: Wanted,
     ) -> Result<Answer, FetchError> {
-        let turn = self.turns.take(&url.site(), crawl_delay).await?;
-        let answer = self.client.get(url, wanted).await;
+        let site = url.site();
+        let turn = self.turns.take(&site, crawl_delay).await?;
+        let answer = self.client.get(url, &site, wanted).await;
         match &answer {
             Ok(answer) => turn.end(reception(&answer.parts)),
             Err(error) if error.kind.is_before_http() || error.kind.is_deferral() => turn.unused(),
@@ -162,7 +163,7 @@ impl LiveWeb {
             url: page.clone(),
             status: answer.parts.status,
             headers: answer.parts.headers,
-            body: Bytes::from(answer.body.bytes),
+            body: answer.body.bytes,
             truncated: answer.body.truncated,
             transfer: Transfer {
                 address: answer.address,

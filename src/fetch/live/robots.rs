@@ -99,8 +99,21 @@ impl Robots {
         }
     }
 
-    /// The rules for a page, and how many requests were answered to get them. While one task asks for the rules of an origin, others wait for them.
+    /// The rules for a page, and how many requests were answered to get them.
     pub(super) async fn rules_for(
+        &self,
+        page: &PageUrl,
+        road: &impl Road,
+    ) -> Result<(Arc<Known>, usize), FetchError> {
+        match self.cache.get(page.origin()) {
+            Some(known) if known.expires > Instant::now() => Ok((known, 0)),
+            // Boxed, because it is rare and would make every fetch larger.
+            _ => Box::pin(self.renew(page, road)).await,
+        }
+    }
+
+    /// While one task asks for the rules of an origin, others wait for them.
+    async fn renew(
         &self,
         page: &PageUrl,
         road: &impl Road,
@@ -191,10 +204,10 @@ impl Robots {
 impl Known {
     /// The rules, or the time at which to ask for them again.
     pub(super) fn rules(&self, page: &PageUrl) -> Result<&RobotsRules, FetchError> {
-        let wait = self.expires.saturating_duration_since(Instant::now());
-        let cause = DeferralCause::RobotsUnavailable;
-        let rules = self.rules.as_ref();
-        rules.ok_or_else(|| deferred(&page.site(), wait, cause))
+        self.rules.as_ref().ok_or_else(|| {
+            let wait = self.expires.saturating_duration_since(Instant::now());
+            deferred(&page.site(), wait, DeferralCause::RobotsUnavailable)
+        })
     }
 }
 
@@ -263,7 +276,7 @@ mod tests {
             Ok(Answer {
                 parts: response.body(()).unwrap().into_parts().0,
                 body: Body {
-                    bytes: text.as_bytes().to_vec(),
+                    bytes: text.into(),
                     truncated: false,
                 },
                 address: None,

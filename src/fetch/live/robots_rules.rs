@@ -117,6 +117,9 @@ impl RobotsRules {
     /// Whether a request may be sent. `target` is path and query as in a request line, as
     /// the `url` crate escapes them.
     pub(super) fn allows(&self, target: &str) -> bool {
+        if self.rules.is_empty() {
+            return true;
+        }
         let spellings = spellings(target);
         if spellings.iter().any(|target| target == "/robots.txt") {
             return true;

@@ -77,7 +77,7 @@ pub(super) struct Turn {
     settings: PolitenessSettings,
     /// The longer of the pause and the site's own `Crawl-delay`.
     pause: Duration,
-    /// Whether the site noticed anything.
+    /// Whether the site may have noticed anything that is not remembered yet.
     is_used: bool,
 }
 
@@ -238,7 +238,9 @@ impl Turn {
         let wait = wait.min(LONGEST_BREAK);
         courtesy.not_before = Some(now + wait);
         // Failures are forgiven when the site has been left alone for as long again.
-        courtesy.matters_until = Some(now + 2 * wait);
+        courtesy.matters_until = Some(now + self.pause.max(2 * wait));
+        courtesy.last_request = Some(now);
+        self.is_used = false;
     }
 }
 
