@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -16,8 +15,7 @@ use tokio::task::JoinHandle;
 use crate::config::Settings;
 use crate::internal::InternalCrawler;
 use crate::web::{
-    PageStep, PageUrl, SiteId, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason,
-    Verdict,
+    PageStep, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason, Verdict,
 };
 
 use super::ExitCode;
@@ -207,7 +205,7 @@ impl Hosts {
         if host.is_empty() || host.starts_with('#') {
             return None;
         }
-        match visit_to(host) {
+        match sources::visit_to(host) {
             Ok(visit) => Some(visit),
             Err(error) => {
                 let message = format!("sitescout: host {}: {error}", self.line);
@@ -217,18 +215,6 @@ impl Hosts {
             }
         }
     }
-}
-
-/// A visit to a site that is given as a host or as a URL, in the spelling given.
-fn visit_to(host: &str) -> Result<SiteVisit, String> {
-    if host.contains("://") {
-        let page = host.parse::<PageUrl>();
-        let page = page.map_err(|error| format!("`{host}`: {error}"))?;
-        return Ok(SiteVisit::at(&page));
-    }
-    let site = host.parse::<SiteId>().map_err(|error| error.to_string())?;
-    let spelled = format!("https://{host}/").parse::<PageUrl>();
-    Ok(spelled.map_or_else(|_| SiteVisit::new(&site), |page| SiteVisit::at(&page)))
 }
 
 /// What came out, in sum.
@@ -303,7 +289,7 @@ impl<W: Write> Printer<W> {
                 writeln!(self.out, "  (leads to {})", page.site())?;
             }
             (Some(UndecidedReason::Deferred { not_before }), _) => {
-                writeln!(self.out, "  (deferred until {})", date(not_before))?;
+                writeln!(self.out, "  (deferred until {})", sources::date(not_before))?;
             }
             (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
             (None, _) => writeln!(self.out)?,
@@ -346,11 +332,6 @@ impl<W: Write> Printer<W> {
         }
         Ok(())
     }
-}
-
-/// As in `2026-11-16T09:30:00Z`.
-fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 fn in_words(word: &TellingWord) -> String {
@@ -396,7 +377,7 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
         "verdict": report.verdict.name(),
         "undecided_reason": report.verdict.undecided_reason().map(UndecidedReason::name),
         "not_before": match report.verdict.undecided_reason() {
-            Some(UndecidedReason::Deferred { not_before }) => Some(date(not_before)),
+            Some(UndecidedReason::Deferred { not_before }) => Some(sources::date(not_before)),
             _ => None,
         },
         "confidence": report.confidence.get(),

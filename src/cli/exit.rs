@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::classify::ModelFileError;
 use crate::fetch::{ArchiveError, LiveWebError};
+use crate::store::StoreError;
 use crate::training::LabelsError;
 
 /// The settings have problems, told line by line.
@@ -55,7 +56,11 @@ impl ExitCode {
         }
         let is_bad_input = error.downcast_ref::<LabelsError>().is_some()
             || error.downcast_ref::<ModelFileError>().is_some();
-        if is_bad_input {
+        let is_bad_store = matches!(
+            error.downcast_ref::<StoreError>(),
+            Some(StoreError::Damaged { .. } | StoreError::Newer | StoreError::Foreign(_))
+        );
+        if is_bad_input || is_bad_store {
             return Self::DamagedData;
         }
         match error.downcast_ref::<ArchiveError>() {

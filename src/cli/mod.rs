@@ -6,8 +6,11 @@
 mod archive;
 mod check_config;
 mod classify;
+mod crawl;
 mod evaluate;
 mod exit;
+mod export;
+mod inspect;
 mod sources;
 mod terminal;
 mod train;
@@ -43,6 +46,12 @@ enum Command {
     Train(train::Arguments),
     /// Judges sites by a model: relevant, irrelevant or undecided
     Classify(classify::Arguments),
+    /// Finds further sites of a topic
+    Crawl(crawl::Arguments),
+    /// Lists the sites found, for others
+    Export(export::Arguments),
+    /// Shows what is known about a site, and why
+    Inspect(inspect::Arguments),
     /// Measures how well sites are judged
     Evaluate(evaluate::Arguments),
     /// Checks a settings file and tells all its problems at once
@@ -87,6 +96,18 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Classify(classify) => {
             let settings = settings(arguments.config.as_deref())?;
             classify::run(&classify, &settings)
+        }
+        Command::Crawl(crawl) => {
+            let settings = settings(arguments.config.as_deref())?;
+            crawl::run(&crawl, settings)
+        }
+        Command::Export(export) => {
+            let settings = settings(arguments.config.as_deref())?;
+            export::run(&export, &settings)
+        }
+        Command::Inspect(inspect) => {
+            let settings = settings(arguments.config.as_deref())?;
+            inspect::run(&inspect, &settings)
         }
         Command::Evaluate(evaluate) => {
             let settings = settings(arguments.config.as_deref())?;

@@ -1,10 +1,12 @@
 //! What several commands read: archives, the live web, labels; and the waiting for it.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -12,9 +14,10 @@ use crate::classify::SiteModel;
 use crate::config::{PageClassifierChoice, Settings};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::parse::ParseLimits;
+use crate::store::{KeyValueStore, SiteStore, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
-use crate::web::SiteId;
+use crate::web::{PageUrl, SiteId, SiteVisit};
 
 use super::terminal::complain;
 
@@ -172,6 +175,67 @@ pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
         max_links: settings.parse.max_links,
         max_url_bytes: settings.parse.max_url_bytes,
     }
+}
+
+/// A visit to a site that is given as a host or as a URL, in the spelling given.
+pub(super) fn visit_to(host: &str) -> Result<SiteVisit, String> {
+    if host.contains("://") {
+        let page = host.parse::<PageUrl>();
+        let page = page.map_err(|error| format!("`{host}`: {error}"))?;
+        return Ok(SiteVisit::at(&page));
+    }
+    let site = host.parse::<SiteId>().map_err(|error| error.to_string())?;
+    let spelled = format!("https://{host}/").parse::<PageUrl>();
+    Ok(spelled.map_or_else(|_| SiteVisit::new(&site), |page| SiteVisit::at(&page)))
+}
+
+/// Opens a store that must be there.
+pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
+    ensure!(
+        fs::exists(directory)?,
+        "there is no store in {}; `sitescout crawl` makes one, --state names it",
+        directory.display()
+    );
+    Ok(KeyValueStore::open(directory, &settings.store)?)
+}
+
+/// The topic of this name, or the only one.
+pub(super) async fn topic_of(store: &KeyValueStore, name: Option<&str>) -> anyhow::Result<TopicId> {
+    let topics = store.topics().await?;
+    let names: Vec<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
+    let found = match (name, &topics[..]) {
+        (None, [(_, only)]) => Some(*only),
+        (None, _) => None,
+        (Some(name), _) => {
+            let found = topics.iter().find(|(own, _)| own == name);
+            found.map(|(_, topic)| *topic)
+        }
+    };
+    found.with_context(|| match name {
+        Some(name) => format!(
+            "there is no topic `{name}`; there are: {}",
+            names.join(", ")
+        ),
+        None => format!("say with --topic which: {}", names.join(", ")),
+    })
+}
+
+/// As in `2026-11-16T09:30:00Z`.
+pub(super) fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// Temporary files belong to their owner alone; results are for whoever may read the
+/// directory.
+#[cfg(unix)]
+pub(super) fn set_readable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+pub(super) fn set_readable(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// A threshold on the command line.

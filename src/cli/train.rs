@@ -216,22 +216,9 @@ fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let mut file = NamedTempFile::new_in(directory)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        set_readable(file.path())?;
+        sources::set_readable(file.path())?;
         file.persist(path).map_err(|error| error.error)?;
         anyhow::Ok(())
     };
     write().with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Temporary files belong to their owner alone; a model is for whoever may read the
-/// directory.
-#[cfg(unix)]
-fn set_readable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn set_readable(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }

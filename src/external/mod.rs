@@ -118,12 +118,12 @@ impl ExternalCrawler {
     }
 
     /// Crawls until there is a reason to end, and tells every verdict in order, with how the
-    /// topic stands after it.
+    /// topic stands after it. Returns the reason, and how it stands at the end.
     pub async fn crawl(
         mut self,
         stop: impl Future<Output = ()>,
         mut tell: impl FnMut(&ShownVerdict, &TopicTotals),
-    ) -> Result<EndReason, StoreError> {
+    ) -> Result<(EndReason, TopicTotals), StoreError> {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
         let reason = loop {
@@ -151,8 +151,8 @@ impl ExternalCrawler {
             _ => Duration::ZERO,
         };
         let rest = self.pool.drain(patience).await;
-        self.record(rest, &mut tell).await?;
-        Ok(reason)
+        let totals = self.record(rest, &mut tell).await?;
+        Ok((reason, totals))
     }
 
     fn reason_to_end(&self, totals: &TopicTotals) -> Option<EndReason> {

@@ -282,6 +282,9 @@ pub struct Recommendation {
 pub struct Evidence {
     /// One for each request.
     pub steps: Vec<EvidenceStep>,
+    /// Whom the site recommends, with the local weight of each edge; not all if they are
+    /// many.
+    pub recommends: Vec<(String, f64)>,
 }
 
 /// One request and what came of it.

@@ -418,7 +418,7 @@ fn judge(
     changes.put(keys::sequence(seq), &place);
     let evidence = keys::evidence(topic, &report.site);
     match outcome.keep_evidence {
-        true => changes.put(evidence, &EvidenceRecord::new(report)),
+        true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
         false => changes.remove(evidence),
     }
     if let Some(address) = report.address {

@@ -18,6 +18,9 @@ use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, StoreEr
 /// The form of all records below.
 const VERSION: u8 = 1;
 
+/// The most edges kept with the evidence; all of them stand with their targets.
+const EDGES_KEPT: usize = 100;
+
 /// The most telling words kept of a page, for and against.
 const WORDS_KEPT: usize = 5;
 
@@ -116,6 +119,7 @@ enum StoredVerdict {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct EvidenceRecord {
     steps: Vec<StepRecord>,
+    recommends: Vec<(String, f32)>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -307,9 +311,15 @@ impl From<StoredVerdict> for Verdict {
 // === impl EvidenceRecord ===
 
 impl EvidenceRecord {
-    pub(super) fn new(report: &SiteReport) -> Self {
+    pub(super) fn new(report: &SiteReport, edges: &[NewEdge]) -> Self {
+        let edges = edges.iter().take(EDGES_KEPT);
+        let edges = edges.map(|edge| {
+            let host = edge.entrance.site().to_string();
+            (host, EdgeRecord::new(edge).local)
+        });
         Self {
             steps: report.steps.iter().map(StepRecord::new).collect(),
+            recommends: edges.collect(),
         }
     }
 
@@ -323,8 +333,12 @@ impl EvidenceRecord {
             for_target: step.for_target,
             against: step.against,
         });
+        let recommends = self.recommends.into_iter();
         Evidence {
             steps: steps.collect(),
+            recommends: recommends
+                .map(|(host, local)| (host, local.into()))
+                .collect(),
         }
     }
 }

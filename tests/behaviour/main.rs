@@ -25,6 +25,9 @@ mod scripted_web;
 // === the store ===
 mod stores;
 
+// === the external crawler ===
+mod crawling;
+
 // === settings and commands ===
 mod commands;
 mod settings;

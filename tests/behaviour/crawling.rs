@@ -1,0 +1,419 @@
+//! Whole crawls from the command line: found, kept, resumed, listed, explained.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use sitescout::fetch::Archive;
+use sitescout::web::PageUrl;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::pathologies::{Pathologies, Reply};
+use crate::{fixture, without_index};
+
+/// A directory with the small archive and room for a store.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self {
+            directory: tempfile::tempdir().expect("a directory"),
+        };
+        let archive = place.path("coast.warc.gz");
+        fs::copy(fixture("coast.warc.gz"), archive).expect("a fixture");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
+        command
+            .current_dir(self.directory.path())
+            .args(arguments.split_whitespace());
+        command
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).output().expect("an end")
+    }
+
+    fn crawl(&self, arguments: &str) -> Output {
+        let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models");
+        let crawl = format!(
+            "crawl sailing --json --models {} --web warc:coast.warc.gz {arguments}",
+            models.display()
+        );
+        self.run(&crawl)
+    }
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let text = text(&output.stdout);
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hosts(lines: &[Value]) -> Vec<String> {
+    let hosts = lines
+        .iter()
+        .map(|line| line["host"].as_str().expect("a host"));
+    hosts.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_crawl_finds_sites_in_the_same_order_every_time() {
+    let place = Place::new();
+    let first = lines(&place.crawl("--crawlers 1 --state one"));
+    let second = lines(&place.crawl("--crawlers 1 --state two"));
+    assert_eq!(first, second);
+    assert!(first.len() > 10, "{first:?}");
+    let numbers: Vec<u64> = first
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let wanted: Vec<u64> = (1..=first.len() as u64).collect();
+    assert_eq!(numbers, wanted);
+    assert_eq!(first[0]["start"], true);
+    assert_eq!(first[0]["rank"], 1.0);
+    let found = first.iter().filter(|line| line["start"] == false);
+    let relevant = found.filter(|line| line["verdict"] == "relevant").count();
+    assert!(relevant >= 8, "{relevant}");
+    let ended = text(&place.crawl("--crawlers 1 --state one").stderr);
+    assert!(ended.contains("no site is left to visit"), "{ended}");
+    assert!(ended.contains("15 sites judged"), "{ended}");
+}
+
+#[test]
+fn what_is_wanted_or_allowed_ends_the_crawl_and_it_goes_on_from_there() {
+    let place = Place::new();
+    let whole = hosts(&lines(&place.crawl("--crawlers 1 --state whole")));
+    let first = place.crawl("--crawlers 1 --wanted 2");
+    assert!(text(&first.stderr).contains("as many sites as were wanted"));
+    let mut seen = hosts(&lines(&first));
+    assert!(seen.len() < whole.len());
+    let next = place.crawl("--crawlers 1 --max-pages 30");
+    assert!(text(&next.stderr).contains("as many pages as were allowed"));
+    seen.extend(hosts(&lines(&next)));
+    assert!(seen.len() < whole.len());
+    seen.extend(hosts(&lines(&place.crawl("--crawlers 1"))));
+    assert_eq!(seen, whole);
+}
+
+#[test]
+fn many_crawlers_find_the_same_sites() {
+    let place = Place::new();
+    let one: BTreeSet<String> = hosts(&lines(&place.crawl("--crawlers 1 --state one")))
+        .into_iter()
+        .collect();
+    let many: BTreeSet<String> = hosts(&lines(&place.crawl("--crawlers 64 --state many")))
+        .into_iter()
+        .collect();
+    assert_eq!(one, many);
+}
+
+#[test]
+fn every_ordering_reaches_the_same_sites_in_an_order_of_its_own() {
+    let place = Place::new();
+    let mut orders = BTreeMap::new();
+    let mut sites = BTreeSet::new();
+    for strategy in [
+        "combined",
+        "global",
+        "local",
+        "paper",
+        "breadth-first",
+        "random",
+    ] {
+        let crawl = format!("--crawlers 1 --strategy {strategy} --state {strategy}");
+        let found = hosts(&lines(&place.crawl(&crawl)));
+        if strategy != "paper" {
+            sites.insert(found.iter().cloned().collect::<BTreeSet<_>>());
+        }
+        orders.insert(strategy, found);
+    }
+    assert_eq!(sites.len(), 1, "{orders:?}");
+    // Its prior makes it read other pages, and find other links on them.
+    let paper: BTreeSet<String> = orders["paper"].iter().cloned().collect();
+    assert!(
+        sites.iter().all(|others| paper.is_superset(others)),
+        "{orders:?}"
+    );
+    assert_ne!(orders["combined"], orders["breadth-first"]);
+    assert_ne!(orders["random"], orders["breadth-first"]);
+}
+
+#[test]
+fn what_was_found_is_listed_and_explained() {
+    let place = Place::new();
+    let found = lines(&place.crawl("--crawlers 1"));
+    let relevant: Vec<String> = found
+        .iter()
+        .filter(|line| line["verdict"] == "relevant")
+        .map(|line| line["host"].as_str().expect("a host").to_owned())
+        .collect();
+    let listed = text(&place.run("export --topic sailing").stdout);
+    assert_eq!(listed.lines().collect::<Vec<_>>(), relevant);
+    let csv = text(
+        &place
+            .run("export --topic sailing --format csv --min-confidence 0.98")
+            .stdout,
+    );
+    let mut rows = csv.lines();
+    assert_eq!(
+        rows.next(),
+        Some("seq,host,verdict,confidence,pages,start,judged_at")
+    );
+    assert!(rows.clone().count() > 3 && rows.clone().count() < relevant.len());
+    assert!(
+        rows.next()
+            .expect("a row")
+            .starts_with("1,harbour-sailing.example,relevant,0.98")
+    );
+    let all = lines(&place.run("export --topic sailing --format jsonl --all --since 3"));
+    assert_eq!(all.len(), found.len() - 3);
+    assert_eq!(all[0]["seq"], 4);
+    let to_file = place.run("export --topic sailing --out list.txt");
+    assert!(to_file.status.success(), "{}", text(&to_file.stderr));
+    assert_eq!(
+        fs::read_to_string(place.path("list.txt")).expect("a list"),
+        listed
+    );
+
+    let file = lines(&place.run("inspect www.lakeside-sailing.example --json"));
+    assert_eq!(file[0]["judged"]["verdict"], "relevant");
+    assert!(
+        file[0]["pages"]
+            .as_array()
+            .is_some_and(|pages| !pages.is_empty())
+    );
+    let by = &file[0]["recommended_by"][0];
+    assert!(by["host"].is_string() && by["global"].is_f64() && by["local"].is_f64());
+    let shown = text(
+        &place
+            .run("inspect lakeside-sailing.example --topic sailing")
+            .stdout,
+    );
+    for wanted in [
+        "relevant with confidence",
+        "recommended by",
+        "recommends",
+        "for      ",
+    ] {
+        assert!(shown.contains(wanted), "{shown}");
+    }
+    let unknown = place.run("inspect nobody.example");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("was never heard of"));
+}
+
+#[test]
+fn blocked_hosts_are_not_visited_and_leave_the_results() {
+    let place = Place::new();
+    let found = lines(&place.crawl("--crawlers 1 --wanted 1"));
+    let first = found.last().expect("a find")["host"]
+        .as_str()
+        .expect("a host")
+        .to_owned();
+    let settings = format!("[external]\nblock = ['{first}', 'bay-regatta.example']\n");
+    fs::write(place.path("block.toml"), settings).expect("settings");
+    let rest = lines(&place.crawl("--crawlers 1 --config block.toml"));
+    let bay = rest
+        .iter()
+        .find(|line| line["host"] == "bay-regatta.example");
+    let bay = bay.expect("it was in the border already");
+    assert_eq!(
+        (&bay["verdict"], &bay["pages"]),
+        (&"undecided".into(), &0.into())
+    );
+    let listed = text(
+        &place
+            .run("export --topic sailing --config block.toml")
+            .stdout,
+    );
+    assert!(
+        !listed.contains(&first) && listed.lines().count() > 3,
+        "{listed}"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let place = Place::new();
+    for (arguments, code, wanted) in [
+        (
+            "crawl nothing --web warc:coast.warc.gz",
+            1,
+            "cannot read the model",
+        ),
+        ("crawl sailing --web coast.warc.gz", 2, "expected warc:FILE"),
+        (
+            "export --topic sailing --state none",
+            1,
+            "there is no store in none",
+        ),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments}");
+        let told = text(&output.stderr);
+        assert!(told.contains(wanted), "{arguments}: {told}");
+    }
+    place.crawl("--wanted 1");
+    let output = place.run("export --topic rowing");
+    assert!(text(&output.stderr).contains("there is no topic `rowing`; there are: sailing"));
+    fs::create_dir(place.path("mine")).expect("a directory");
+    fs::write(place.path("mine/letter.txt"), "dear").expect("a file");
+    let output = place.crawl("--state mine");
+    assert_eq!(output.status.code(), Some(65));
+    assert!(text(&output.stderr).contains("holds files, but no store"));
+}
+
+// === killed ===
+
+/// The sites of the small archive on loopback, slow enough to be interrupted.
+fn serve() -> (Runtime, Pathologies) {
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let archive = archive.expect("the small archive");
+    for (site, _) in archive.sites() {
+        let (archive, host) = (archive.clone(), site.to_string());
+        web.script(site.as_str(), move |target, _| {
+            answer(&archive, &host, target).after(Duration::from_millis(5))
+        });
+    }
+    for host in ["lost-marina.example", "pier-nine-chandlery.example"] {
+        web.script(host, |_, _| Reply::status(404));
+    }
+    (runtime, web)
+}
+
+fn answer(archive: &Archive, host: &str, target: &str) -> Reply {
+    let page: PageUrl = format!("http://{host}{target}")
+        .parse()
+        .expect("an address");
+    match archive.read(&page).expect("a readable archive") {
+        None => Reply::status(404),
+        Some(page) => {
+            let mut reply = Reply::bare(page.status.as_u16(), page.body.clone());
+            for name in ["content-type", "location"] {
+                if let Some(value) = page.headers.get(name) {
+                    reply = reply.header(name, value.to_str().expect("text"));
+                }
+            }
+            reply
+        }
+    }
+}
+
+/// Reads the verdicts that a process prints until it ends.
+fn shown(child: &mut Child) -> thread::JoinHandle<Vec<Value>> {
+    let output = child.stdout.take().expect("a pipe");
+    thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        // The last line may be cut by the kill; then it was not shown.
+        lines
+            .filter_map(|line| serde_json::from_str(&line).ok())
+            .collect()
+    })
+}
+
+/// Kills the crawl at some moment, again and again, until it gets to its end.
+#[test]
+fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
+    let (_runtime, web) = serve();
+    let place = Place::new();
+    let settings = format!(
+        "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
+         [fetch.politeness]\npause = '0 s'\n",
+        web.http()
+    );
+    fs::write(place.path("live.toml"), settings).expect("settings");
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models");
+    let crawl = format!(
+        "crawl sailing --json --config live.toml --crawlers 2 --models {}",
+        models.display()
+    );
+    let uninterrupted = lines(&place.run(&format!("{crawl} --state whole")));
+    let visits_before: usize = homepages(&web);
+
+    let mut verdicts: Vec<Value> = Vec::new();
+    let mut kills = 0_usize;
+    for attempt in 0.. {
+        let mut command = place.command(&format!("{crawl} --state killed"));
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("a process");
+        let reading = shown(&mut child);
+        // The moments are spread by a fixed rule, from before the store is open to after
+        // several verdicts.
+        let moment = Duration::from_millis((attempt * 37) % 90);
+        thread::sleep(moment);
+        let has_ended = child.try_wait().expect("a process").is_some();
+        if !has_ended {
+            child.kill().expect("a kill");
+            kills += 1;
+        }
+        child.wait().expect("an end");
+        verdicts.extend(reading.join().expect("no panic"));
+        if kills >= 50 {
+            let rest = place.run(&format!("{crawl} --state killed"));
+            verdicts.extend(lines(&rest));
+            break;
+        }
+    }
+    let numbers: Vec<u64> = verdicts
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
+    assert_eq!(numbers.len(), distinct.len(), "nothing is shown twice");
+    let kept = lines(&place.run("export --topic sailing --format jsonl --all --state killed"));
+    let by_number: BTreeMap<u64, &Value> = kept
+        .iter()
+        .map(|line| (line["seq"].as_u64().expect("a number"), line))
+        .collect();
+    for verdict in &verdicts {
+        let number = verdict["seq"].as_u64().expect("a number");
+        let kept = by_number.get(&number).expect("what was shown is kept");
+        assert_eq!(kept["host"], verdict["host"]);
+        assert_eq!(kept["verdict"], verdict["verdict"]);
+    }
+    let final_list = |lines: &[Value]| -> BTreeSet<(String, String)> {
+        let pairs = lines
+            .iter()
+            .map(|line| (line["host"].to_string(), line["verdict"].to_string()));
+        pairs.collect()
+    };
+    assert_eq!(final_list(&kept), final_list(&uninterrupted));
+    // Two crawlers: each kill costs at most two visits.
+    let visits = homepages(&web) - visits_before;
+    assert!(
+        visits <= visits_before + 2 * kills,
+        "{visits} visits, {kills} kills"
+    );
+    assert!(kills >= 50, "{kills}");
+}
+
+/// How often homepages were asked for.
+fn homepages(web: &Pathologies) -> usize {
+    let hosts = web.all_hosts();
+    let requests = hosts.iter().flat_map(|host| web.targets(host));
+    requests.filter(|target| target == "/").count()
+}
