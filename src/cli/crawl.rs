@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::config::{Settings, Strategy, TopicDefinition};
-use crate::external::{EndReason, ExternalCrawler, Goals};
+use crate::external::{EndReason, ExternalCrawler, Goals, ordering};
 use crate::internal::InternalCrawler;
 use crate::store::{KeyValueStore, SiteStore, TopicTotals};
 use crate::verdicts::ShownVerdict;
@@ -131,9 +131,10 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     };
     sources::runtime()?.block_on(async {
         let store: Arc<dyn SiteStore> = Arc::new(store);
-        let opening =
-            ExternalCrawler::open(store, &arguments.topic, crawler, &settings, goals).await;
-        let external = opening?;
+        let ordering = ordering(settings.external.strategy, settings.external.seed);
+        let (topic, settings) = (&arguments.topic, &settings);
+        let opening = ExternalCrawler::open(store, topic, crawler, ordering, settings, goals);
+        let external = opening.await?;
         external.start_at(starts).await?;
         let printer = Printer::new(arguments.json);
         let stop = async {

@@ -1,4 +1,4 @@
-//! `sitescout evaluate classifier`: how well are whole sites judged?
+//! `sitescout evaluate`: how well are whole sites judged, and how soon are they found?
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::lab::{Experiment, Row, TopicResult, Verdicts};
+use crate::lab::{CrawlExperiment, CrawlResult, Experiment, Row, SHARES, TopicResult, Verdicts};
 
 use super::ExitCode;
 use super::sources::{self, PageClassifierName, Web};
@@ -23,6 +23,14 @@ Examples:
 Cross-validation by site, groups kept together. Three rows for each topic: the internal
 crawler, a classifier of homepages only, and one that reads every page.";
 
+const CRAWL_EXAMPLES: &str = "\
+Examples:
+  sitescout evaluate crawl --warc web.warc.gz --labels web.tsv --topic law_firm conference
+
+Half of the groups are learned from and do not count as finds. For each draw of start sites
+one crawler visits sites until half of those that can be reached are visited, by each ordering,
+and by the first of them fed with the true labels.";
+
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -34,6 +42,31 @@ enum What {
     /// Repeats table 2 of the paper: judges labelled sites by cross-validation
     #[command(after_help = EXAMPLES)]
     Classifier(ClassifierArguments),
+    /// Compares orderings: how many sites of a topic are found after how many visits
+    #[command(after_help = CRAWL_EXAMPLES)]
+    Crawl(CrawlArguments),
+}
+
+#[derive(Debug, Args)]
+struct CrawlArguments {
+    /// WARC files with the labelled sites, linked to one web
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    warc: Vec<PathBuf>,
+    /// Labels: host, tab, topic, and optionally tab and group
+    #[arg(long, value_name = "FILE")]
+    labels: PathBuf,
+    /// The topics to evaluate
+    #[arg(long, value_name = "TOPIC", required = true, num_args = 1..)]
+    topic: Vec<String>,
+    /// How often start sites are drawn; the results are means
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    draws: u64,
+    /// How many start sites are drawn
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    start_sites: u32,
+    /// Print JSON Lines: one object for each topic
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -71,8 +104,85 @@ struct ClassifierArguments {
 }
 
 pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<ExitCode> {
-    let What::Classifier(arguments) = &arguments.what;
-    evaluate_classifier(arguments, settings)
+    match &arguments.what {
+        What::Classifier(arguments) => evaluate_classifier(arguments, settings),
+        What::Crawl(arguments) => evaluate_crawl(arguments, &settings),
+    }
+}
+
+fn evaluate_crawl(arguments: &CrawlArguments, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let web = Web::open(&arguments.warc, None, settings)?;
+    let labels = sources::read_labels(&arguments.labels)?;
+    let known = labels.topics();
+    if let Some(unknown) = arguments
+        .topic
+        .iter()
+        .find(|topic| !known.contains(&topic.as_str()))
+    {
+        bail!(
+            "no site is labelled `{unknown}`; there are: {}",
+            known.join(", ")
+        );
+    }
+    let corpus = sources::read_corpus(&web, &labels, settings)?;
+    let experiment = CrawlExperiment {
+        fetcher: web.fetcher,
+        corpus: &corpus,
+        limits: sources::parse_limits(settings),
+        settings,
+        draws: arguments.draws,
+        start_sites: arguments.start_sites as usize,
+    };
+    let runtime = sources::runtime()?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    for topic in &arguments.topic {
+        let result = runtime.block_on(experiment.run(topic))?;
+        let Some(result) = result else {
+            bail!("`{topic}` has too few groups of sites to hold half of them out");
+        };
+        match arguments.json {
+            true => writeln!(out, "{}", harmless_json(&crawl_as_json(&result)))?,
+            false => print_crawl(&result, &mut out)?,
+        }
+        out.flush()?;
+    }
+    Ok(ExitCode::Success)
+}
+
+fn print_crawl(result: &CrawlResult, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: {:.1} sites reachable, {:.1} of them held-out targets (means of {} draws)",
+        result.topic, result.reachable, result.targets, result.draws
+    )?;
+    let shares = SHARES
+        .map(|share| format!("{:>6.0} %", share * 100.0))
+        .concat();
+    writeln!(
+        out,
+        "    {:<16}{shares}   targets found, mean",
+        "sites visited"
+    )?;
+    for curve in &result.curves {
+        let found = curve.found.map(|found| format!("{found:>8.2}")).concat();
+        writeln!(out, "    {:<16}{found}", curve.name)?;
+    }
+    Ok(())
+}
+
+fn crawl_as_json(result: &CrawlResult) -> Value {
+    let curves = result
+        .curves
+        .iter()
+        .map(|curve| json!({ "ordering": curve.name, "found": curve.found }));
+    json!({
+        "topic": result.topic,
+        "draws": result.draws,
+        "reachable": result.reachable,
+        "targets": result.targets,
+        "shares": SHARES,
+        "curves": curves.collect::<Vec<_>>(),
+    })
 }
 
 fn evaluate_classifier(

@@ -80,16 +80,17 @@ pub struct ExternalCrawler {
 // === impl ExternalCrawler ===
 
 impl ExternalCrawler {
-    /// Makes ready to crawl for a topic; `crawler` judges its sites.
+    /// Makes ready to crawl for a topic; `crawler` judges its sites, and `ordering` says
+    /// which come first.
     pub async fn open(
         store: Arc<dyn SiteStore>,
         topic: &str,
         crawler: InternalCrawler,
+        ordering: Arc<dyn Ordering>,
         settings: &Settings,
         goals: Goals,
     ) -> Result<Self, StoreError> {
         let external = settings.external.clone();
-        let ordering = ordering(external.strategy, external.seed);
         let opening = TopicOpening {
             name: topic.to_owned(),
             ranking: Arc::clone(&ordering) as Arc<dyn Ranking>,
@@ -228,9 +229,9 @@ impl ExternalCrawler {
             report,
             is_broken,
         } = ended;
-        self.ordering.learn(&report);
         let is_permitted = |edge: &NewEdge| self.permits(&edge.entrance);
-        let edges = edges_of(&report).into_iter().filter(is_permitted).collect();
+        let edges = self.ordering.weigh(&report).into_iter();
+        let edges = edges.filter(is_permitted).collect();
         EndedVisit {
             taken,
             report,

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::config::Strategy;
-use crate::store::{Rank, Ranking, Standing, TopicTotals};
+use crate::store::{NewEdge, Rank, Ranking, Standing, TopicTotals};
 use crate::web::{SiteConfidence, SiteReport};
+
+use super::edges::edges_of;
 
 /// In which order border sites are visited.
 pub trait Ordering: Ranking {
-    /// Hears of every report before its edges are recorded.
-    fn learn(&self, _report: &SiteReport) {}
+    /// Hears of every report, and says whom the site recommends, and how much.
+    fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
+        edges_of(report)
+    }
 
     /// π, the probability that a site is relevant before anything of it is read.
     fn prior(&self, _totals: &TopicTotals) -> SiteConfidence {

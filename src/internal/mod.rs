@@ -27,7 +27,7 @@ use crate::web::{
     FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport, SiteVisit,
     StepOutcome, StopReason, TransversalLink,
 };
-use page_frontier::{Candidate, PageFrontier};
+use page_frontier::{Aim, Candidate, PageFrontier};
 use site_sample::SiteSample;
 
 /// Larger bodies are read on a thread where waiting for it holds up nobody.
@@ -85,7 +85,11 @@ impl InternalCrawler {
             if let Some(reason) = self.reason_to_stop(&sample, purpose) {
                 break reason;
             }
-            let Some(page) = frontier.best() else {
+            let aim = match sample.is_decided() {
+                true => Aim::Links,
+                false => Aim::Verdict,
+            };
+            let Some(page) = frontier.best(aim) else {
                 break StopReason::Exhausted;
             };
             if let Some(reason) = self.follow(page, &mut frontier, &mut sample).await {

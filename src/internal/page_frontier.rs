@@ -12,6 +12,36 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::web::{IntrinsicLink, LinkKind, PageConfidence, PageKey, PageKind, PageUrl};
 
+/// How pages of links are called.
+const LINK_WORDS: [&str; 16] = [
+    "links",
+    "link",
+    "weblinks",
+    "linkliste",
+    "resources",
+    "ressourcen",
+    "ressources",
+    "partners",
+    "partner",
+    "friends",
+    "freunde",
+    "liens",
+    "enlaces",
+    "collegamenti",
+    "verweise",
+    "blogroll",
+];
+
+/// The longest anchor that is taken for a name.
+const LONGEST_NAME: usize = 40;
+
+/// What is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    Verdict,
+    Links,
+}
+
 /// A page to be asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
@@ -43,6 +73,8 @@ struct Waiting {
     /// Pages that link to it.
     pages: u32,
     found: usize,
+    /// Whether its name says that it holds links to others.
+    is_link_page: bool,
 }
 
 // === impl PageFrontier ===
@@ -62,22 +94,25 @@ impl PageFrontier {
             kind: PageKind::Homepage,
             is_entrance: true,
         };
-        frontier.add(entry.document_key(), entrance, 0.0);
+        frontier.add(entry.document_key(), entrance, 0.0, false);
         frontier
     }
 
-    /// Takes the best page out.
-    pub(super) fn best(&mut self) -> Option<Candidate> {
-        let ranked = self
-            .waiting
-            .iter()
-            .map(|(key, page)| (page.rank(), page.found, *key));
+    /// Takes the best page out. The paper reads for links in the same order as for the
+    /// verdict; here pages whose name promises links come first then, because few sites
+    /// have more than one such page, and it is rarely among the first linked.
+    pub(super) fn best(&mut self, aim: Aim) -> Option<Candidate> {
+        let ranked = self.waiting.iter().map(|(key, page)| {
+            let is_aimed_at = aim == Aim::Links && page.is_link_page;
+            (is_aimed_at, page.rank(), page.found, *key)
+        });
         // The number of its finding is unique, so the order of the map decides nothing.
         let best = ranked.max_by(|one, other| {
-            let by_rank = one.0.total_cmp(&other.0);
-            by_rank.then_with(|| other.1.cmp(&one.1))
+            let by_aim = one.0.cmp(&other.0);
+            let by_rank = one.1.total_cmp(&other.1);
+            by_aim.then(by_rank).then_with(|| other.2.cmp(&one.2))
         });
-        let (_, _, key) = best?;
+        let (_, _, _, key) = best?;
         let page = self.waiting.remove(&key)?.page;
         self.asked.extend([key, page.url.key()]);
         Some(page)
@@ -115,7 +150,7 @@ impl PageFrontier {
                 is_entrance: from.is_entrance && part.kind == LinkKind::Refresh,
             };
             if linked.insert(key) {
-                self.add(key, page, weight);
+                self.add(key, page, weight, false);
             }
         }
         let is_road = |link: &&IntrinsicLink| !link.kind.is_part() && !link.nofollow;
@@ -127,12 +162,12 @@ impl PageFrontier {
                 is_entrance: false,
             };
             if linked.insert(key) {
-                self.add(key, page, weight);
+                self.add(key, page, weight, promises_links(link));
             }
         }
     }
 
-    fn add(&mut self, key: PageKey, page: Candidate, weight: f64) {
+    fn add(&mut self, key: PageKey, page: Candidate, weight: f64, is_link_page: bool) {
         let is_full = self.waiting.len() >= self.capacity && !self.waiting.contains_key(&key);
         if is_full || page.kind > self.reach || self.asked.contains(&key) {
             return;
@@ -145,7 +180,9 @@ impl PageFrontier {
             weights: 0.0,
             pages: 0,
             found,
+            is_link_page,
         });
+        waiting.is_link_page |= is_link_page;
         waiting.weights += weight;
         waiting.pages += 1;
         waiting.page.kind = waiting.page.kind.min(kind);
@@ -158,6 +195,19 @@ impl Waiting {
     fn rank(&self) -> f64 {
         self.weights / f64::from(self.pages)
     }
+}
+
+/// Whether a page is called what people call their pages of links, in the anchor or at the
+/// end of its address.
+fn promises_links(link: &IntrinsicLink) -> bool {
+    let is_word = |text: &str| {
+        let mut words = text.split(|letter: char| !letter.is_alphabetic());
+        words.any(|word| LINK_WORDS.iter().any(|own| own.eq_ignore_ascii_case(word)))
+    };
+    let last = link.page.path().rsplit('/').find(|part| !part.is_empty());
+    // A sentence that has the word somewhere is no name.
+    let is_name = link.anchor.len() <= LONGEST_NAME;
+    (is_name && is_word(&link.anchor)) || last.is_some_and(is_word)
 }
 
 /// The variance of a page's two confidences.
@@ -205,7 +255,7 @@ mod tests {
     }
 
     fn drain(frontier: &mut PageFrontier) -> Vec<String> {
-        std::iter::from_fn(|| frontier.best())
+        std::iter::from_fn(|| frontier.best(Aim::Verdict))
             .map(|page| page.url.path().to_owned())
             .collect()
     }
@@ -215,7 +265,7 @@ mod tests {
     #[test]
     fn ranks_are_means_of_variances() {
         let mut frontier = frontier();
-        assert_eq!(frontier.best().unwrap().url, page("/"));
+        assert_eq!(frontier.best(Aim::Verdict).unwrap().url, page("/"));
         frontier.add_links(
             &anchors(&["/b", "/a"]),
             confidence(0.9),
@@ -229,11 +279,32 @@ mod tests {
         assert_eq!(drain(&mut frontier), ["/a", "/b", "/c"]);
     }
 
+    #[test]
+    fn pages_of_links_come_first_when_links_are_wanted() {
+        let read_paths = |aim| {
+            let mut frontier = frontier();
+            frontier.best(aim);
+            let mut found = anchors(&["/a", "/b", "/dir/our_links.html", "/c", "/linksys"]);
+            found[1].anchor = "Friends & partners".to_owned();
+            found[3].anchor =
+                "a long sentence in which links stand somewhere among others".to_owned();
+            frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
+            let paths = std::iter::from_fn(|| frontier.best(aim));
+            paths
+                .map(|page| page.url.path().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let as_found = ["/a", "/b", "/dir/our_links.html", "/c", "/linksys"];
+        assert_eq!(read_paths(Aim::Verdict), as_found);
+        let links_first = ["/b", "/dir/our_links.html", "/a", "/c", "/linksys"];
+        assert_eq!(read_paths(Aim::Links), links_first);
+    }
+
     /// 0.1 speaks as clearly as 0.9: it is the distance from 1/2 that counts.
     #[test]
     fn pages_that_speak_against_the_topic_lead_on_as_well() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         frontier.add_links(
             &anchors(&["/mute"]),
             PageConfidence::NEUTRAL,
@@ -251,19 +322,19 @@ mod tests {
     #[test]
     fn ties_go_to_the_first_found_and_frames_come_before_links() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         let found = links(&[
             ("/z", LinkKind::Anchor),
             ("/a", LinkKind::Anchor),
             ("/frame", LinkKind::Frame),
         ]);
         frontier.add_links(&found, PageConfidence::NEUTRAL, &read(PageKind::Homepage));
-        let first = frontier.best().unwrap();
+        let first = frontier.best(Aim::Verdict).unwrap();
         assert_eq!(
             (first.url.path(), first.kind),
             ("/frame", PageKind::Homepage)
         );
-        let second = frontier.best().unwrap();
+        let second = frontier.best(Aim::Verdict).unwrap();
         assert_eq!((second.url.path(), second.kind), ("/z", PageKind::Inner));
         assert_eq!(drain(&mut frontier), ["/a"]);
     }
@@ -271,7 +342,7 @@ mod tests {
     #[test]
     fn a_page_is_handed_out_once_in_whatever_spelling() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         let found = anchors(&["/", "/index.html", "/a/", "/a/index.html", "/a/"]);
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut frontier), ["/a/"]);
@@ -282,7 +353,7 @@ mod tests {
     #[test]
     fn a_page_counts_once_for_each_page_that_links_to_it() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         let twice = anchors(&["/a/", "/a/index.html", "/b"]);
         frontier.add_links(&twice, confidence(0.9), &read(PageKind::Homepage));
         frontier.add_links(&anchors(&["/a/"]), confidence(0.6), &read(PageKind::Inner));
@@ -294,10 +365,10 @@ mod tests {
     #[test]
     fn a_refresh_to_another_index_is_followed() {
         let mut frontier = frontier();
-        let home = frontier.best().unwrap();
+        let home = frontier.best(Aim::Verdict).unwrap();
         let found = links(&[("/index.php", LinkKind::Refresh), ("/", LinkKind::Refresh)]);
         frontier.add_links(&found, PageConfidence::NEUTRAL, &home);
-        let next = frontier.best().unwrap();
+        let next = frontier.best(Aim::Verdict).unwrap();
         assert_eq!((next.url.path(), next.is_entrance), ("/index.php", true));
         assert_eq!(drain(&mut frontier), [""; 0]);
     }
@@ -305,12 +376,12 @@ mod tests {
     #[test]
     fn finds_beyond_the_capacity_or_the_reach_are_dropped() {
         let mut few = PageFrontier::new(&page("/"), PageKind::Deep, 2);
-        few.best();
+        few.best(Aim::Verdict);
         let found = anchors(&["/a", "/b", "/c", "/a"]);
         few.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut few), ["/a", "/b"]);
         let mut near = PageFrontier::new(&page("/"), PageKind::Homepage, 100);
-        near.best();
+        near.best(Aim::Verdict);
         let found = links(&[("/frame", LinkKind::Frame), ("/a", LinkKind::Anchor)]);
         near.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut near), ["/frame"]);
@@ -319,7 +390,7 @@ mod tests {
     #[test]
     fn links_that_the_author_does_not_vouch_for_are_not_followed() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         let mut found = anchors(&["/login", "/a"]);
         found[0].nofollow = true;
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
@@ -329,7 +400,7 @@ mod tests {
     #[test]
     fn redirects_lead_to_new_pages_or_other_spellings_only() {
         let mut frontier = frontier();
-        frontier.best();
+        frontier.best(Aim::Verdict);
         frontier.add_links(
             &anchors(&["/a", "/b"]),
             confidence(0.9),

@@ -3,6 +3,8 @@
 //! Invariant: the lab runs the same crawlers as everybody. Only what they are given is
 //! chosen here: models, settings, where pages come from.
 
+mod crawl_curves;
 mod table_two;
 
+pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};
 pub use table_two::{Experiment, Row, TopicResult, Verdicts};
