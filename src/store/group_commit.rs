@@ -146,3 +146,129 @@ fn settle<T: Send + 'static>(
         let _ = reply.send(result);
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::engine::{Changes, Entry, MemoryEngine};
+    use crate::store::{KeyValueStore, Rank, Ranking, SiteStore, Standing};
+
+    /// Notes what is asked of the disk, and fails if it is told to.
+    #[derive(Default)]
+    struct Watched {
+        memory: MemoryEngine,
+        log: Mutex<Vec<&'static str>>,
+        syncs: AtomicUsize,
+        is_full: AtomicBool,
+    }
+
+    impl Engine for Arc<Watched> {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.memory.get(key)
+        }
+
+        fn scan<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            after: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.memory.scan(prefix, after)
+        }
+
+        fn apply(&self, changes: Changes) -> Result<(), StoreError> {
+            if self.is_full.load(Ordering::Relaxed) {
+                return Err(StoreError::Full("here".into()));
+            }
+            self.log.lock().unwrap().push("apply");
+            self.memory.apply(changes)
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            // As long as a disk takes, so that orders have time to gather.
+            thread::sleep(Duration::from_millis(5));
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            self.log.lock().unwrap().push("sync");
+            Ok(())
+        }
+
+        fn disk_bytes(&self) -> u64 {
+            0
+        }
+    }
+
+    struct FirstCome;
+
+    impl Ranking for FirstCome {
+        fn name(&self) -> &'static str {
+            "first-come"
+        }
+
+        fn rank(&self, _: &Standing) -> Rank {
+            Rank { value: 0.0, tie: 0 }
+        }
+    }
+
+    async fn opened(engine: &Arc<Watched>) -> (KeyValueStore, TopicId) {
+        let store = KeyValueStore::over(Arc::new(Arc::clone(engine))).unwrap();
+        let topic = TopicOpening {
+            name: "topic".to_owned(),
+            ranking: Arc::new(FirstCome),
+            sites_per_domain: 1_000_000,
+        };
+        let topic = store.open_topic(topic).await.unwrap();
+        (store, topic)
+    }
+
+    fn site(number: usize) -> NewSite {
+        NewSite {
+            entrance: format!("https://h{number}.example/").parse().unwrap(),
+            is_start: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn every_order_that_is_answered_was_synced_and_orders_share_the_sync() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        let before = engine.syncs.load(Ordering::Relaxed);
+        let orders = (0..200).map(|number| {
+            let (store, engine) = (store.clone(), Arc::clone(&engine));
+            tokio::spawn(async move {
+                let asked = engine.syncs.load(Ordering::Relaxed);
+                store.enter(topic, vec![site(number)]).await.unwrap();
+                assert!(engine.syncs.load(Ordering::Relaxed) > asked);
+            })
+        });
+        for order in orders.collect::<Vec<_>>() {
+            order.await.unwrap();
+        }
+        let syncs = engine.syncs.load(Ordering::Relaxed) - before;
+        assert!(syncs < 50, "{syncs} syncs for 200 orders");
+        let log = engine.log.lock().unwrap();
+        let pairs: Vec<&[&str]> = log.chunks(2).collect();
+        assert!(
+            pairs.iter().all(|pair| *pair == ["apply", "sync"]),
+            "{log:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_ends_the_writing_and_loses_nothing_that_was_answered() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        store.enter(topic, vec![site(1)]).await.unwrap();
+        engine.is_full.store(true, Ordering::Relaxed);
+        let refused = store.enter(topic, vec![site(2)]).await;
+        assert!(matches!(refused, Err(StoreError::Full(_))));
+        engine.is_full.store(false, Ordering::Relaxed);
+        let closed = store.enter(topic, vec![site(3)]).await;
+        assert!(matches!(closed, Err(StoreError::Closed(_))));
+        drop(store);
+        let (store, topic) = opened(&engine).await;
+        assert_eq!(store.totals(topic).await.unwrap().border, 1);
+    }
+}

@@ -5,17 +5,24 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::Value;
-use sitescout::fetch::Archive;
-use sitescout::web::PageUrl;
+use sitescout::classify::SiteModel;
+use sitescout::config::{Settings, Strategy};
+use sitescout::external::{EndReason, ExternalCrawler, Goals, ordering};
+use sitescout::fetch::{Archive, FetchError, Fetcher};
+use sitescout::internal::InternalCrawler;
+use sitescout::store::KeyValueStore;
+use sitescout::web::{FetchedPage, PageUrl, UndecidedReason, Verdict};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::pathologies::{Pathologies, Reply};
-use crate::{fixture, without_index};
+use crate::{LIMITS, fixture, without_index};
 
 /// A directory with the small archive and room for a store.
 struct Place {
@@ -416,4 +423,56 @@ fn homepages(web: &Pathologies) -> usize {
     let hosts = web.all_hosts();
     let requests = hosts.iter().flat_map(|host| web.targets(host));
     requests.filter(|target| target == "/").count()
+}
+
+// === faults of our own ===
+
+/// Passes requests on, but panics at one host.
+struct Faulty(Archive);
+
+#[async_trait]
+impl Fetcher for Faulty {
+    async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        assert_ne!(
+            page.site().as_str(),
+            "bay-regatta.example",
+            "a fault of ours"
+        );
+        self.0.fetch(page).await
+    }
+}
+
+#[test]
+fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let fetcher = Arc::new(Faulty(archive.expect("the small archive")));
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
+    let model = SiteModel::from_bytes(&fs::read(model).expect("a file")).expect("a model");
+    let settings = Settings::default();
+    let crawler = InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS);
+    let runtime = Runtime::new().expect("a runtime");
+    let verdicts = runtime.block_on(async {
+        let store = Arc::new(KeyValueStore::in_memory().expect("memory"));
+        let order = ordering(Strategy::Combined, 1);
+        let goals = Goals::default();
+        let opening =
+            ExternalCrawler::open(store, "sailing", crawler, order, &settings, goals).await;
+        let external = opening.expect("a crawler");
+        let start = "https://harbour-sailing.example/"
+            .parse()
+            .expect("an address");
+        external.start_at(vec![start]).await.expect("a start");
+        let mut verdicts = BTreeMap::new();
+        let crawl = external.crawl(std::future::pending(), |shown, _| {
+            verdicts.insert(shown.site.to_string(), shown.verdict);
+        });
+        let (reason, totals) = crawl.await.expect("an end");
+        assert_eq!(reason, EndReason::BorderEmpty { deferred: 0 });
+        assert_eq!((totals.border, totals.taken), (0, 0));
+        verdicts
+    });
+    let broken = verdicts.get("bay-regatta.example");
+    let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
+    assert_eq!(broken, Some(&interrupted));
+    assert!(verdicts.len() > 8, "{verdicts:?}");
 }
