@@ -21,6 +21,7 @@ Examples:
   sitescout export --topic sailing --format txt > hosts.txt
   sitescout export --topic sailing --format csv --out sailing.csv --min-confidence 0.95
   sitescout export --topic sailing --format jsonl --since 1204
+  sitescout export --everything --out backup.jsonl
 
 Relevant sites in the order in which they were judged; a file given with --out appears whole
 or not at all. `--since` leaves out what has a sequence number up to that.";
@@ -43,8 +44,11 @@ enum Format {
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The topic
-    #[arg(long, value_name = "TOPIC")]
-    topic: String,
+    #[arg(long, value_name = "TOPIC", required_unless_present = "everything")]
+    topic: Option<String>,
+    /// Every record of the store, as JSON Lines for `import`, instead of a list
+    #[arg(long, conflicts_with_all = ["topic", "format", "min_confidence", "since", "all"])]
+    everything: bool,
     /// What the list looks like
     #[arg(long, value_name = "FORMAT", default_value = "txt")]
     format: Format,
@@ -99,7 +103,15 @@ async fn export(
     store: &KeyValueStore,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let topic = sources::topic_of(store, Some(&arguments.topic)).await?;
+    if arguments.everything {
+        let mut lines = store.dump();
+        while let Some(line) = lines.recv().await {
+            let line = serde_json::to_value(line?)?;
+            writeln!(out, "{}", harmless_json(&line))?;
+        }
+        return Ok(());
+    }
+    let topic = sources::topic_of(store, arguments.topic.as_deref()).await?;
     if arguments.format == Format::Csv {
         writeln!(out, "seq,host,verdict,confidence,pages,start,judged_at")?;
     }

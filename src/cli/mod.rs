@@ -10,6 +10,7 @@ mod crawl;
 mod evaluate;
 mod exit;
 mod export;
+mod import;
 mod inspect;
 mod sources;
 mod terminal;
@@ -50,6 +51,8 @@ enum Command {
     Crawl(crawl::Arguments),
     /// Lists the sites found, for others
     Export(export::Arguments),
+    /// Makes a store from what another one exported
+    Import(import::Arguments),
     /// Shows what is known about a site, and why
     Inspect(inspect::Arguments),
     /// Measures how well sites are judged
@@ -104,6 +107,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Export(export) => {
             let settings = settings(arguments.config.as_deref())?;
             export::run(&export, &settings)
+        }
+        Command::Import(import) => {
+            let settings = settings(arguments.config.as_deref())?;
+            import::run(&import, &settings)
         }
         Command::Inspect(inspect) => {
             let settings = settings(arguments.config.as_deref())?;

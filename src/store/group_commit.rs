@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::orders::Ledger;
 use super::transaction::Transaction;
@@ -33,6 +34,7 @@ pub(super) enum Order {
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, usize, SystemTime, Reply<Vec<TakenSite>>),
     Record(Vec<Outcome>, Reply<Vec<Option<u64>>>),
+    Load(Vec<DumpLine>, Reply<()>),
 }
 
 /// A handle to the writer.
@@ -121,6 +123,11 @@ fn carry_out(
             transaction,
             reply,
         ),
+        Order::Load(lines, reply) => {
+            let mut lines = lines.into_iter();
+            let loaded = lines.try_for_each(|line| dump::load(transaction, line));
+            settle(loaded, transaction, reply)
+        }
         Order::Record(outcomes, reply) => {
             settle(ledger.record(transaction, &outcomes), transaction, reply)
         }

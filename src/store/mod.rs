@@ -13,6 +13,7 @@
 //! - Verdicts are numbered in the order in which they were recorded, without gaps, over
 //!   all topics.
 
+mod dump;
 mod engine;
 mod group_commit;
 mod keys;
@@ -31,9 +32,11 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::sync::mpsc;
 
 use crate::config::StoreSettings;
 use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
+pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Order, Writer};
 use sled_engine::SledEngine;
@@ -345,6 +348,9 @@ pub enum StoreError {
     Closed(String),
 }
 
+/// So many lines of a dump are read ahead.
+const LINES_AHEAD: usize = 256;
+
 /// A store over one ordered map of bytes. Clones share it.
 #[derive(Clone)]
 pub struct KeyValueStore {
@@ -368,6 +374,23 @@ impl KeyValueStore {
     fn over(engine: Arc<dyn Engine>) -> Result<Self, StoreError> {
         let writer = Writer::start(Arc::clone(&engine))?;
         Ok(Self { engine, writer })
+    }
+
+    /// Every record of the store, in an order in which they can be read again. Whoever writes
+    /// meanwhile may be seen in part.
+    #[must_use]
+    pub fn dump(&self) -> mpsc::Receiver<Result<DumpLine, StoreError>> {
+        let (sender, lines) = mpsc::channel(LINES_AHEAD);
+        let engine = Arc::clone(&self.engine);
+        std::thread::spawn(move || {
+            dump::dump(&*engine, |line| sender.blocking_send(line).is_ok());
+        });
+        lines
+    }
+
+    /// Adds records that another store has dumped. Durable when it returns.
+    pub async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
+        self.writer.order(|reply| Order::Load(lines, reply)).await
     }
 
     /// Bytes on the disk.

@@ -232,6 +232,33 @@ fn what_was_found_is_listed_and_explained() {
 }
 
 #[test]
+fn a_store_that_was_exported_and_imported_goes_on_like_the_first() {
+    let place = Place::new();
+    place.crawl("--crawlers 1 --wanted 3 --state old");
+    let exported = place.run("export --everything --state old --out dump.jsonl");
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let imported = place.run("import dump.jsonl --state new");
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let again = place.run("export --everything --state new").stdout;
+    let dump = fs::read(place.path("dump.jsonl")).expect("a dump");
+    assert_eq!(text(&again), text(&dump));
+    let old = lines(&place.crawl("--crawlers 1 --state old"));
+    let new = lines(&place.crawl("--crawlers 1 --state new"));
+    assert!(old.len() > 5);
+    assert_eq!(old, new);
+    let refused = place.run("import dump.jsonl --state new");
+    assert!(text(&refused.stderr).contains("new is there already"));
+    fs::write(place.path("bad.jsonl"), "{\"record\":\"site\"}\n").expect("a file");
+    let refused = place.run("import bad.jsonl --state bad");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("bad.jsonl, line 1"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+#[test]
 fn blocked_hosts_are_not_visited_and_leave_the_results() {
     let place = Place::new();
     let found = lines(&place.crawl("--crawlers 1 --wanted 1"));

@@ -1,0 +1,69 @@
+//! `sitescout import`: a store from what another one exported.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+
+use crate::config::Settings;
+use crate::store::{DumpLine, KeyValueStore};
+
+use super::ExitCode;
+use super::sources;
+use super::terminal::{complain, grouped};
+
+const EXAMPLES: &str = "\
+Examples:
+  sitescout export --everything --state old > backup.jsonl
+  sitescout import backup.jsonl --state new
+  zcat backup.jsonl.gz | sitescout import - --state new";
+
+/// So many records are written at a time.
+const PORTION: usize = 1_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// What `export --everything` wrote; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where the store is made; nothing must be there yet
+    #[arg(long, value_name = "DIR", default_value = "state")]
+    state: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let is_there = fs::exists(&arguments.state)?;
+    ensure!(
+        !is_there,
+        "{} is there already; an import makes a store of its own",
+        arguments.state.display()
+    );
+    let name = arguments.file.display();
+    let source: Box<dyn BufRead> = if arguments.file.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(&arguments.file);
+        let file = file.with_context(|| format!("cannot read {name}"))?;
+        Box::new(BufReader::new(file))
+    };
+    let store = KeyValueStore::open(&arguments.state, &settings.store)?;
+    let runtime = sources::runtime()?;
+    let mut records = 0_u64;
+    let mut portion = Vec::new();
+    for (number, line) in (1..).zip(source.lines()) {
+        let line = line.with_context(|| format!("cannot read {name}"))?;
+        let line: DumpLine =
+            serde_json::from_str(&line).with_context(|| format!("{name}, line {number}"))?;
+        portion.push(line);
+        records += 1;
+        if portion.len() >= PORTION {
+            runtime.block_on(store.load(std::mem::take(&mut portion)))?;
+        }
+    }
+    runtime.block_on(store.load(portion))?;
+    complain(&format!("{} records imported", grouped(records)));
+    Ok(ExitCode::Success)
+}

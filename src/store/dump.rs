@@ -1,0 +1,243 @@
+//! Everything in a store, line by line: for backups, and for moving to another store.
+//!
+//! A dump holds records, not indexes: those follow from the records and are built anew when
+//! a dump is read.
+//!
+//! Invariant: a store read from the dump of another one hands out the same sites in the
+//! same order, and shows the same verdicts under the same numbers.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, Entry};
+use super::keys;
+use super::records::{
+    self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
+    VerdictRecord,
+};
+use super::transaction::Transaction;
+use super::{Rank, StoreError, TopicId};
+use crate::web::SiteId;
+
+/// The form of dumps.
+const FORMAT: u32 = 1;
+
+/// The kinds of records in a dump, in this order, so that a topic comes before its sites.
+const KINDS: [&[u8]; 8] = [b"m", b"n", b"s", b"e", b"v", b"x", b"g", b"i"];
+
+/// One record of a store.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DumpLine(DumpedRecord);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+enum DumpedRecord {
+    Store {
+        format: u32,
+        store: StoreRecord,
+    },
+    Topic {
+        number: u16,
+        topic: TopicRecord,
+    },
+    Site {
+        topic: u16,
+        host: String,
+        site: SiteRecord,
+    },
+    Edge {
+        topic: u16,
+        target: String,
+        source: String,
+        edge: EdgeRecord,
+    },
+    Verdict {
+        topic: u16,
+        host: String,
+        verdict: VerdictRecord,
+    },
+    Evidence {
+        topic: u16,
+        host: String,
+        evidence: EvidenceRecord,
+    },
+    Domain {
+        topic: u16,
+        domain: String,
+        sites: u32,
+    },
+    Address {
+        topic: u16,
+        address: IpAddr,
+        sites: u32,
+    },
+}
+
+/// All records, in order; `send` says whether anybody still listens.
+pub(super) fn dump(
+    engine: &dyn Engine,
+    mut send: impl FnMut(Result<DumpLine, StoreError>) -> bool,
+) {
+    for kind in KINDS {
+        for entry in engine.scan(kind, None) {
+            let line = entry.and_then(|entry| dumped(&entry)).map(DumpLine);
+            if !send(line) {
+                return;
+            }
+        }
+    }
+}
+
+fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
+    let damaged = || StoreError::damaged(key, "its key is none");
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8(bytes.to_vec());
+        text.map_err(|_| damaged())
+    };
+    let topic = || {
+        let bytes = key.get(1..3).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u16::from_be_bytes).ok_or_else(damaged)
+    };
+    let rest = || key.get(3..).ok_or_else(damaged);
+    Ok(match key.first() {
+        Some(b'm') => DumpedRecord::Store {
+            format: FORMAT,
+            store: records::decode(key, value)?,
+        },
+        Some(b'n') => DumpedRecord::Topic {
+            number: topic()?,
+            topic: records::decode(key, value)?,
+        },
+        Some(b's') => DumpedRecord::Site {
+            topic: topic()?,
+            host: text(rest()?)?,
+            site: records::decode(key, value)?,
+        },
+        Some(b'e') => {
+            let mut parts = rest()?.split(|byte| *byte == 0);
+            let target = parts.next().ok_or_else(damaged)?;
+            DumpedRecord::Edge {
+                topic: topic()?,
+                target: text(target)?,
+                source: text(parts.next_back().ok_or_else(damaged)?)?,
+                edge: records::decode(key, value)?,
+            }
+        }
+        Some(b'v') => DumpedRecord::Verdict {
+            topic: topic()?,
+            host: text(rest()?)?,
+            verdict: records::decode(key, value)?,
+        },
+        Some(b'x') => DumpedRecord::Evidence {
+            topic: topic()?,
+            host: text(rest()?)?,
+            evidence: records::decode(key, value)?,
+        },
+        Some(b'g') => DumpedRecord::Domain {
+            topic: topic()?,
+            domain: text(rest()?)?,
+            sites: records::decode(key, value)?,
+        },
+        Some(b'i') => {
+            let octets: [u8; 16] = rest()?.try_into().map_err(|_| damaged())?;
+            DumpedRecord::Address {
+                topic: topic()?,
+                address: IpAddr::from(Ipv6Addr::from(octets)).to_canonical(),
+                sites: records::decode(key, value)?,
+            }
+        }
+        _ => return Err(damaged()),
+    })
+}
+
+/// Puts a dumped record where it belongs, with the indexes that follow from it.
+pub(super) fn load(
+    changes: &mut Transaction<'_, dyn Engine>,
+    DumpLine(line): DumpLine,
+) -> Result<(), StoreError> {
+    match line {
+        DumpedRecord::Store { format, store } => {
+            if format > FORMAT {
+                return Err(StoreError::Newer);
+            }
+            changes.put(keys::STORE.to_vec(), &store);
+        }
+        DumpedRecord::Topic { number, mut topic } => {
+            changes.put(keys::topic(&topic.name), &TopicNumber(number));
+            // Who was handed out is not any more.
+            topic.totals.border += topic.totals.taken;
+            topic.totals.taken = 0;
+            changes.put(keys::topic_record(TopicId(number)), &topic);
+        }
+        DumpedRecord::Site { topic, host, site } => {
+            load_site(changes, TopicId(topic), &parsed(&host)?, site);
+        }
+        DumpedRecord::Edge {
+            topic,
+            target,
+            source,
+            edge,
+        } => {
+            let (target, source) = (parsed(&target)?, parsed(&source)?);
+            changes.put(keys::edge(TopicId(topic), &target, &source), &edge);
+        }
+        DumpedRecord::Verdict {
+            topic,
+            host,
+            verdict,
+        } => {
+            let site = parsed(&host)?;
+            let place = (topic, site.as_str());
+            changes.put(keys::sequence(verdict.seq()), &place);
+            changes.put(keys::verdict(TopicId(topic), &site), &verdict);
+        }
+        DumpedRecord::Evidence {
+            topic,
+            host,
+            evidence,
+        } => {
+            let key = keys::evidence(TopicId(topic), &parsed(&host)?);
+            changes.put(key, &evidence);
+        }
+        DumpedRecord::Domain {
+            topic,
+            domain,
+            sites,
+        } => changes.put(keys::domain(TopicId(topic), &domain), &sites),
+        DumpedRecord::Address {
+            topic,
+            address,
+            sites,
+        } => changes.put(keys::address(TopicId(topic), address), &sites),
+    }
+    Ok(())
+}
+
+fn load_site(
+    changes: &mut Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    site: &SiteId,
+    mut record: SiteRecord,
+) {
+    let host = site.as_str().as_bytes().to_vec();
+    if record.phase == Phase::Taken {
+        let (value, tie) = record.last_rank;
+        record.phase = Phase::border(Rank { value, tie });
+    }
+    match record.phase {
+        Phase::Border { value, tie } => {
+            let rank = Rank { value, tie };
+            changes.put_raw(keys::border(topic, rank, record.discovered), host);
+        }
+        Phase::Due(seconds) => changes.put_raw(keys::due(topic, seconds, site), host),
+        Phase::Taken | Phase::Judged => {}
+    }
+    changes.put(keys::site(topic, site), &record);
+}
+
+fn parsed(host: &str) -> Result<SiteId, StoreError> {
+    let site = host.parse();
+    site.map_err(|_| StoreError::damaged(host.as_bytes(), "it is no host"))
+}
