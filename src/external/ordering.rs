@@ -50,6 +50,11 @@ pub fn ordering(strategy: Strategy, seed: u64) -> Arc<dyn Ordering> {
     }
 }
 
+/// Weights are compared in twentieths. Confidences are off by 0.03 on average (the
+/// calibration error of the evaluation), so a finer difference is noise, and the number of
+/// edges says more.
+const STEPS: f64 = 20.0;
+
 /// Whatever the ordering, a crawl begins where it was told to.
 const START: Rank = Rank {
     value: 1.0,
@@ -73,7 +78,7 @@ impl Ranking for ByWeight {
             _ => f64::midpoint(standing.global, standing.local),
         };
         Rank {
-            value,
+            value: (value * STEPS).round() / STEPS,
             tie: standing.edges,
         }
     }
@@ -154,6 +159,20 @@ mod tests {
         assert!((rank(Strategy::Local) - 0.7).abs() < 1e-12);
         assert!((rank(Strategy::Combined) - 0.65).abs() < 1e-12);
         assert!((rank(Strategy::Paper) - 0.65).abs() < 1e-12);
+    }
+
+    #[test]
+    fn where_weights_are_about_equal_the_number_of_edges_decides() {
+        let rank = |weight, edges| {
+            let standing = Standing {
+                edges,
+                ..standing(weight, weight)
+            };
+            let rank = ordering(Strategy::Combined, 1).rank(&standing);
+            (rank.value, rank.tie)
+        };
+        assert!(rank(0.98, 3) > rank(0.99, 1));
+        assert!(rank(0.99, 1) > rank(0.90, 9));
     }
 
     #[test]

@@ -111,6 +111,8 @@ fn claim_directory(directory: &Path) -> Result<(), StoreError> {
     let mark = directory.join(MARK_FILE);
     match fs::read_to_string(&mark) {
         Ok(found) if found == MARK => return Ok(()),
+        // Whoever began to write it was killed in the middle.
+        Ok(begun) if MARK.starts_with(&begun) => return write_mark(&mark).map_err(unusable),
         Ok(found) if found.starts_with("sitescout store ") => return Err(StoreError::Newer),
         Ok(_) => return Err(StoreError::Foreign(directory.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -120,9 +122,13 @@ fn claim_directory(directory: &Path) -> Result<(), StoreError> {
     if files.next().is_some() {
         return Err(StoreError::Foreign(directory.to_owned()));
     }
-    let mut file = File::create_new(&mark).map_err(unusable)?;
-    file.write_all(MARK.as_bytes()).map_err(unusable)?;
-    file.sync_all().map_err(unusable)
+    write_mark(&mark).map_err(unusable)
+}
+
+fn write_mark(mark: &Path) -> io::Result<()> {
+    let mut file = File::create(mark)?;
+    file.write_all(MARK.as_bytes())?;
+    file.sync_all()
 }
 
 fn unusable(directory: &Path, source: io::Error) -> StoreError {

@@ -432,6 +432,11 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     assert!(matches!(refused(&path), StoreError::Newer));
     std::fs::write(path.join("sitescout-store"), "something else").expect("a file");
     assert!(matches!(refused(&path), StoreError::Foreign(_)));
+    // A process that was killed while it made the store.
+    let begun = directory.path().join("begun");
+    std::fs::create_dir(&begun).expect("a directory");
+    std::fs::write(begun.join("sitescout-store"), "sitescout").expect("a file");
+    drop(open(&begun).await);
     let file = directory.path().join("file");
     std::fs::write(&file, "a file").expect("a file");
     assert!(matches!(refused(&file), StoreError::Unusable { .. }));
