@@ -22,6 +22,12 @@ const MARK: &str = "sitescout store 1\n";
 /// Where sled's own files are.
 const DATA: &str = "sled";
 
+/// Where they are put aside if they were never finished.
+const UNFINISHED: &str = "sled-unfinished";
+
+/// Says that they once were.
+const READY_FILE: &str = "sled-ready";
+
 pub(super) struct SledEngine {
     db: Db,
     /// The log of sled, held open to be synced.
@@ -35,13 +41,36 @@ impl SledEngine {
         fs::create_dir_all(directory).map_err(unusable)?;
         claim_directory(directory)?;
         let data = directory.join(DATA);
-        let config = sled::Config::new()
-            .path(&data)
-            .cache_capacity(settings.cache_bytes as u64)
-            .mode(Mode::HighThroughput)
-            // Flushing is ours to decide.
-            .flush_every_ms(None);
-        let db = config.open().map_err(|error| failed(directory, error))?;
+        let ready = directory.join(READY_FILE);
+        let open = || {
+            let config = sled::Config::new()
+                .path(&data)
+                .cache_capacity(settings.cache_bytes as u64)
+                .mode(Mode::HighThroughput)
+                // Flushing is ours to decide.
+                .flush_every_ms(None);
+            config.open().map_err(|error| failed(directory, error))
+        };
+        let is_ready = fs::exists(&ready).map_err(unusable)?;
+        let db = match open() {
+            Ok(db) => db,
+            Err(error) if is_ready || matches!(error, StoreError::Locked(_)) => return Err(error),
+            // Whoever made it was killed before it was finished; nothing was promised yet.
+            Err(error) => {
+                tracing::warn!(%error, "a store that was never finished is begun anew");
+                let aside = directory.join(UNFINISHED);
+                if fs::exists(&aside).map_err(unusable)? {
+                    fs::remove_dir_all(&aside).map_err(unusable)?;
+                }
+                fs::rename(&data, &aside).map_err(unusable)?;
+                open()?
+            }
+        };
+        if !is_ready {
+            db.flush().map_err(|error| failed(directory, error))?;
+            let file = File::create(&ready).map_err(unusable)?;
+            file.sync_all().map_err(unusable)?;
+        }
         let log = File::open(data.join("db")).map_err(unusable)?;
         Ok(Self {
             db,
