@@ -43,6 +43,10 @@
 //! enough about the site. The model was learned by [`training`] from labelled sites; the
 //! [`lab`] measures how well that works.
 //!
+//! Which site comes next is decided by an [`external::ExternalCrawler`]: it takes the best
+//! sites of the border from a [`store::SiteStore`], and every report goes back there through
+//! [`verdicts::Ledger`], as one record, before anybody is shown its verdict.
+//!
 //! A page begins as a [`web::PageUrl`], in the one canonical spelling it has. A
 //! [`fetch::Fetcher`] asks for it and hands back a [`web::FetchedPage`], whatever the
 //! status: what the outside world answers is data. [`parse::parse`] makes a
@@ -52,7 +56,8 @@
 //!
 //! # Invariants
 //!
-//! - What passes a door between rooms is a noun of [`web`].
+//! - What passes a door between rooms is a noun of [`web`], or belongs to the room whose
+//!   door it is.
 //! - `parse` and `classify` are deterministic: same bytes, same model, same numbers. They do
 //!   no input or output.
 //! - Sampling a site never fails: a dead site is a verdict.

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::pathologies::{Pathologies, Reply};
+use crate::recording::answer;
 use crate::{LIMITS, fixture, without_index};
 
 /// A directory with the small archive and room for a store.
@@ -337,24 +338,6 @@ fn serve() -> (Runtime, Pathologies) {
         web.script(host, |_, _| Reply::status(404));
     }
     (runtime, web)
-}
-
-fn answer(archive: &Archive, host: &str, target: &str) -> Reply {
-    let page: PageUrl = format!("http://{host}{target}")
-        .parse()
-        .expect("an address");
-    match archive.read(&page).expect("a readable archive") {
-        None => Reply::status(404),
-        Some(page) => {
-            let mut reply = Reply::bare(page.status.as_u16(), page.body.clone());
-            for name in ["content-type", "location"] {
-                if let Some(value) = page.headers.get(name) {
-                    reply = reply.header(name, value.to_str().expect("text"));
-                }
-            }
-            reply
-        }
-    }
 }
 
 /// Reads the verdicts that a process prints until it ends.

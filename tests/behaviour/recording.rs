@@ -64,7 +64,8 @@ fn resolve(address: SocketAddr) -> String {
     format!("[fetch]\nresolve = [{{ host = '*.example', address = '{address}' }}]")
 }
 
-fn answer(archive: &Archive, host: &str, target: &str) -> Reply {
+/// What a live server of an archived site would say.
+pub(crate) fn answer(archive: &Archive, host: &str, target: &str) -> Reply {
     let page: PageUrl = format!("http://{host}{target}")
         .parse()
         .expect("an address");
