@@ -1,33 +1,35 @@
 //! `sitescout crawl`: find further sites of a topic.
 
-use std::cell::RefCell;
-use std::fs;
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
-use crate::config::{Settings, Strategy, TopicDefinition};
-use crate::external::{EndReason, ExternalCrawler, Goals, ordering};
+use crate::config::{Settings, Strategy};
+use crate::external::{EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
 use crate::internal::InternalCrawler;
 use crate::store::{KeyValueStore, SiteStore, TopicTotals};
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
 
-use super::sources::{self, Web};
+use super::ExitCode;
+use super::sources::{self, TOPIC_FILE, Web};
 use super::terminal::{complain, grouped, harmless_json};
-use super::{ExitCode, in_file, read_settings};
 
 const EXAMPLES: &str = "\
 Examples:
   sitescout crawl sailing --config live.toml --wanted 100
   sitescout crawl sailing --web warc:web.warc.gz --crawlers 1 --json
   sitescout crawl sailing --config live.toml --start harbour.example --record crawl.warc.gz
+  sitescout crawl sailing baking --config live.toml
 
 Start sites come from the topic.toml of the topic and from --start. Everything found is kept
 in the state directory; running the same command again goes on where it stopped, also after
@@ -66,16 +68,16 @@ impl From<StrategyName> for Strategy {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The topic: a directory of --models
-    #[arg(value_name = "TOPIC")]
-    topic: String,
+    /// The topics, each a directory of --models; several are crawled for at once
+    #[arg(value_name = "TOPIC", required = true)]
+    topics: Vec<String>,
     /// Where pages come from instead of the live web: warc:FILE; may be given several times
     #[arg(long, value_name = "WEB", value_parser = archive_of)]
     web: Vec<PathBuf>,
-    /// End with so many relevant sites found
+    /// End with so many relevant sites found, instead of as many as the topic wants
     #[arg(long, value_name = "N")]
     wanted: Option<u64>,
-    /// End after so many pages
+    /// End after so many pages for each topic
     #[arg(long, value_name = "N")]
     max_pages: Option<u64>,
     /// Sites to begin with, beside those of the topic
@@ -114,66 +116,117 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     if let Some(crawlers) = arguments.crawlers {
         settings.external.crawlers = crawlers as usize;
     }
-    let directory = arguments.models.join(&arguments.topic);
-    let model = sources::open_model(&directory)?;
-    let starts = start_sites(arguments, &directory)?;
+    check_topics(arguments)?;
     let web = Web::open(&arguments.web, arguments.record.as_deref(), &settings)?;
-    let crawler = InternalCrawler::new(
-        Arc::clone(&web.fetcher),
-        Arc::new(model),
-        settings.internal,
-        sources::parse_limits(&settings),
-    );
+    let topics = arguments.topics.iter();
+    let topics = topics.map(|topic| open_topic(topic, arguments, &web, &settings));
+    let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
-    let goals = Goals {
-        wanted: arguments.wanted,
-        max_pages: arguments.max_pages,
-    };
     sources::runtime()?.block_on(async {
-        let store: Arc<dyn SiteStore> = Arc::new(store);
-        let ordering = ordering(settings.external.strategy, settings.external.seed);
-        let (topic, settings) = (&arguments.topic, &settings);
-        let opening = ExternalCrawler::open(store, topic, crawler, ordering, settings, goals);
-        let external = opening.await?;
-        external.start_at(starts).await?;
-        let printer = Printer::new(arguments.json);
-        let stop = async {
-            tokio::select! {
-                () = interrupted() => {}
-                () = printer.closed.notified() => {}
-            }
-        };
-        let ended = external
-            .crawl(stop, |verdict, totals| printer.print(verdict, totals))
-            .await;
+        let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         web.finish().await?;
-        let (reason, totals) = ended?;
-        printer.finish(reason, &totals)
+        ended
     })?;
     Ok(ExitCode::Success)
 }
 
-/// Where the crawl begins: as the topic says, and as the command line adds.
-fn start_sites(arguments: &Arguments, directory: &Path) -> anyhow::Result<Vec<PageUrl>> {
-    let file = directory.join("topic.toml");
-    let mut hosts = arguments.start.clone();
-    if fs::exists(&file)? {
-        let text = read_settings(&file)?;
-        let topic = TopicDefinition::parse(&text).map_err(|error| in_file(&file, &error))?;
-        hosts.splice(0..0, topic.start_sites);
-    }
+fn check_topics(arguments: &Arguments) -> anyhow::Result<()> {
+    let topics = &arguments.topics;
     ensure!(
-        !hosts.is_empty(),
+        topics.len() == 1 || arguments.start.is_empty(),
+        "--start goes with one topic; name the sites as `start_sites` in the topic.toml of each"
+    );
+    let mut names = BTreeSet::new();
+    match topics.iter().find(|topic| !names.insert(*topic)) {
+        Some(twice) => bail!("the topic {twice} is named twice"),
+        None => Ok(()),
+    }
+}
+
+/// A topic of the directory of models, and where its crawl begins.
+fn open_topic(
+    name: &str,
+    arguments: &Arguments,
+    web: &Web,
+    settings: &Settings,
+) -> anyhow::Result<(TopicCrawl, Vec<PageUrl>)> {
+    let directory = arguments.models.join(name);
+    let model = sources::open_model(&directory)?;
+    let definition = sources::topic_definition(&directory)?.unwrap_or_default();
+    let mut starts = definition.start_sites;
+    starts.extend(arguments.start.iter().cloned());
+    ensure!(
+        !starts.is_empty(),
         "name sites to begin with: by --start, or as `start_sites` in {}",
-        file.display()
+        directory.join(TOPIC_FILE).display()
     );
     let entrance = |host: &String| {
         let visit = sources::visit_to(host).map_err(anyhow::Error::msg)?;
         anyhow::Ok(visit.entry)
     };
-    let entrances: anyhow::Result<Vec<PageUrl>> = hosts.iter().map(entrance).collect();
-    entrances.context("a start site cannot be used")
+    let starts: anyhow::Result<Vec<PageUrl>> = starts.iter().map(entrance).collect();
+    let topic = TopicCrawl {
+        name: name.to_owned(),
+        crawler: InternalCrawler::new(
+            Arc::clone(&web.fetcher),
+            Arc::new(model),
+            settings.internal,
+            sources::parse_limits(settings),
+        ),
+        ordering: ordering(settings.external.strategy, settings.external.seed),
+        goals: Goals {
+            wanted: arguments.wanted.or(definition.wanted),
+            max_pages: arguments.max_pages,
+        },
+    };
+    Ok((topic, starts.context("a start site cannot be used")?))
+}
+
+/// Crawls for all topics at once, until each has a reason to end.
+async fn crawl(
+    topics: Vec<(TopicCrawl, Vec<PageUrl>)>,
+    store: Arc<dyn SiteStore>,
+    json: bool,
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    let printer = Arc::new(Printer::new(json, topics.len() > 1));
+    let seats = Seats::new(settings.external.crawlers);
+    let (stop, stopped) = watch::channel(false);
+    let mut crawls = JoinSet::new();
+    for (topic, starts) in topics {
+        let name = topic.name.clone();
+        let external = ExternalCrawler::open(Arc::clone(&store), topic, &seats, settings).await?;
+        external.start_at(starts).await?;
+        let (printer, mut stopped) = (Arc::clone(&printer), stopped.clone());
+        crawls.spawn(async move {
+            let stop = async move {
+                // The other end lives as long as any crawl does.
+                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            };
+            let tell = |verdict: &ShownVerdict, totals: &TopicTotals| {
+                printer.print(&name, verdict, totals);
+            };
+            let (reason, totals) = external.crawl(stop, tell).await?;
+            printer.finish(&name, reason, &totals);
+            anyhow::Ok(())
+        });
+    }
+    let mut interrupted = pin!(interrupted());
+    loop {
+        tokio::select! {
+            ended = crawls.join_next() => match ended {
+                Some(ended) => ended??,
+                None => return printer.flush(),
+            },
+            () = &mut interrupted, if !*stop.borrow() => {
+                stop.send_replace(true);
+            }
+            () = printer.closed.notified() => {
+                stop.send_replace(true);
+            }
+        }
+    }
 }
 
 /// Ctrl-C, or the wish of whoever started the process that it ends.
@@ -197,44 +250,54 @@ async fn interrupted() {
 
 /// Prints verdicts, and how the crawl goes.
 struct Printer {
-    out: RefCell<BufWriter<io::Stdout>>,
+    out: Mutex<BufWriter<io::Stdout>>,
     json: bool,
+    /// Whether lines for people say which topic they are about.
+    names_topics: bool,
     bar: ProgressBar,
     /// The reader of our output has left.
     closed: Notify,
 }
 
 impl Printer {
-    fn new(json: bool) -> Self {
+    fn new(json: bool, names_topics: bool) -> Self {
         let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         Self {
-            out: RefCell::new(BufWriter::new(io::stdout())),
+            out: Mutex::new(BufWriter::new(io::stdout())),
             json,
+            names_topics,
             bar,
             closed: Notify::new(),
         }
     }
 
-    fn print(&self, verdict: &ShownVerdict, totals: &TopicTotals) {
+    fn print(&self, topic: &str, verdict: &ShownVerdict, totals: &TopicTotals) {
         let line = match self.json {
-            true => harmless_json(&as_json(verdict)),
-            false => as_text(verdict),
+            true => harmless_json(&as_json(topic, verdict)),
+            false => format!("{}{}", self.prefix(topic), as_text(verdict)),
         };
         let printed = self.bar.suspend(|| {
-            let mut out = self.out.borrow_mut();
+            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
             writeln!(out, "{line}").and_then(|()| out.flush())
         });
         if printed.is_err() {
             self.closed.notify_one();
         }
-        self.bar.set_message(summary(totals));
+        let prefix = self.prefix(topic);
+        self.bar.set_message(format!("{prefix}{}", summary(totals)));
         self.bar.tick();
     }
 
-    fn finish(&self, reason: EndReason, totals: &TopicTotals) -> anyhow::Result<()> {
-        self.bar.finish_and_clear();
+    fn prefix(&self, topic: &str) -> String {
+        match self.names_topics {
+            true => format!("{topic}: "),
+            false => String::new(),
+        }
+    }
+
+    fn finish(&self, topic: &str, reason: EndReason, totals: &TopicTotals) {
         let why = match reason {
             EndReason::WantedReached => "as many sites as were wanted are found".to_owned(),
             EndReason::BorderEmpty { deferred: 0 } => "no site is left to visit".to_owned(),
@@ -246,9 +309,15 @@ impl Printer {
             EndReason::PagesSpent => "as many pages as were allowed are spent".to_owned(),
             EndReason::Stopped => "stopped; run the same command to go on".to_owned(),
         };
-        complain(&format!("{}\nended: {why}", summary(totals)));
-        self.out.borrow_mut().flush()?;
-        Ok(())
+        let (prefix, summary) = (self.prefix(topic), summary(totals));
+        self.bar
+            .suspend(|| complain(&format!("{prefix}{summary}\n{prefix}ended: {why}")));
+    }
+
+    fn flush(&self) -> anyhow::Result<()> {
+        self.bar.finish_and_clear();
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(out.flush()?)
     }
 }
 
@@ -270,7 +339,7 @@ fn as_text(verdict: &ShownVerdict) -> String {
     )
 }
 
-fn as_json(verdict: &ShownVerdict) -> serde_json::Value {
+fn as_json(topic: &str, verdict: &ShownVerdict) -> serde_json::Value {
     json!({
         "seq": verdict.seq,
         "host": verdict.site.as_str(),
@@ -279,6 +348,7 @@ fn as_json(verdict: &ShownVerdict) -> serde_json::Value {
         "pages": verdict.pages,
         "rank": verdict.rank,
         "start": verdict.is_start,
+        "topic": topic,
     })
 }
 

@@ -156,25 +156,41 @@ fn print_crawl(result: &CrawlResult, out: &mut impl Write) -> io::Result<()> {
         result.topic, result.reachable, result.targets, result.draws
     )?;
     let shares = SHARES
-        .map(|share| format!("{:>6.0} %", share * 100.0))
+        .map(|share| format!("{:>5.0} %", share * 100.0))
         .concat();
     writeln!(
         out,
-        "    {:<16}{shares}   targets found, mean",
+        "    {:<14}{:>21}{:>23}{:>15}",
+        "", "targets reached", "judged relevant", "pages"
+    )?;
+    writeln!(
+        out,
+        "    {:<14}{shares}  {shares}       at 50 %",
         "sites visited"
     )?;
     for curve in &result.curves {
-        let found = curve.found.map(|found| format!("{found:>8.2}")).concat();
-        writeln!(out, "    {:<16}{found}", curve.name)?;
+        let figures = |means: [f64; 3]| means.map(|mean| format!("{mean:>7.2}")).concat();
+        writeln!(
+            out,
+            "    {:<14}{}  {}{:>14.0}",
+            curve.name,
+            figures(curve.reached),
+            figures(curve.found),
+            curve.pages[2]
+        )?;
     }
     Ok(())
 }
 
 fn crawl_as_json(result: &CrawlResult) -> Value {
-    let curves = result
-        .curves
-        .iter()
-        .map(|curve| json!({ "ordering": curve.name, "found": curve.found }));
+    let curves = result.curves.iter().map(|curve| {
+        json!({
+            "ordering": curve.name,
+            "reached": curve.reached,
+            "found": curve.found,
+            "pages": curve.pages,
+        })
+    });
     json!({
         "topic": result.topic,
         "draws": result.draws,

@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::classify::SiteModel;
-use crate::config::{PageClassifierChoice, Settings};
+use crate::classify::{SiteModel, Thresholds};
+use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, SiteStore, TopicId};
@@ -20,11 +20,15 @@ use crate::training::{Corpus, Labels, WalkLimits};
 use crate::web::{PageUrl, SiteId, SiteVisit};
 
 use super::terminal::complain;
+use super::{in_file, read_settings};
 
 /// The model in the directory of a topic.
 pub(super) const MODEL_FILE: &str = "site-model.bin";
 
-/// What is to be known about it, for people.
+/// What the topic is, as its user wrote it down.
+pub(super) const TOPIC_FILE: &str = "topic.toml";
+
+/// What is to be known about the model, for people.
 pub(super) const CARD_FILE: &str = "card.md";
 
 /// The page classifiers by their names on the command line.
@@ -114,7 +118,17 @@ pub(super) fn tell_remarks(path: &Path, labels: &Labels) {
     }
 }
 
-/// Reads the model of a directory.
+/// What a topic's directory says about it, if it says anything.
+pub(super) fn topic_definition(directory: &Path) -> anyhow::Result<Option<TopicDefinition>> {
+    let file = directory.join(TOPIC_FILE);
+    if !fs::exists(&file)? {
+        return Ok(None);
+    }
+    let topic = TopicDefinition::parse(&read_settings(&file)?);
+    Ok(Some(topic.map_err(|error| in_file(&file, &error))?))
+}
+
+/// Reads the model of a topic's directory, with the threshold that the topic wants.
 pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
     let path = directory.join(MODEL_FILE);
     let bytes = fs::read(&path).with_context(|| {
@@ -123,7 +137,18 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
             path.display()
         )
     })?;
-    SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())
+    let model = SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())?;
+    let wish = topic_definition(directory)?.and_then(|topic| topic.p_threshold);
+    Ok(match wish {
+        None => model,
+        Some(p_threshold) => {
+            let thresholds = Thresholds {
+                p_threshold,
+                ..*model.thresholds()
+            };
+            model.with_thresholds(thresholds)
+        }
+    })
 }
 
 /// Reads the labelled sites, and says which of them have no pages.

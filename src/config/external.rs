@@ -12,8 +12,14 @@ pub struct ExternalSettings {
     pub strategy: Strategy,
     /// How many sites are visited at once.
     pub crawlers: usize,
+    /// With fewer sites left to visit than this, more is read of each for its links.
+    pub scarce_border: usize,
     /// How many sites of one registrable domain are taken up.
     pub sites_per_domain: usize,
+    /// How many sites at one address are judged.
+    pub sites_per_address: usize,
+    /// What becomes of verdicts when the model of the topic has changed.
+    pub old_verdicts: OldVerdicts,
     /// How often the visit to a site is put off before it is given up.
     pub max_deferrals: usize,
     /// The pages over which recent pprs is measured.
@@ -28,6 +34,17 @@ pub struct ExternalSettings {
     pub allow: Vec<String>,
     /// Where chance comes from.
     pub seed: u64,
+}
+
+/// What becomes of verdicts that another model made than the topic has now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OldVerdicts {
+    /// They stand.
+    Keep,
+    /// Relevant sites are visited and judged anew.
+    RejudgeRelevant,
+    /// All sites are.
+    RejudgeAll,
 }
 
 /// In which order border sites are visited.
@@ -52,15 +69,31 @@ pub enum Strategy {
 impl ExternalSettings {
     pub(super) fn read(&self, external: &mut Section<'_>) -> Self {
         let strategies = Strategy::ALL.map(|strategy| (strategy.name(), strategy));
+        let old_verdicts = [
+            ("keep", OldVerdicts::Keep),
+            ("rejudge-relevant", OldVerdicts::RejudgeRelevant),
+            ("rejudge-all", OldVerdicts::RejudgeAll),
+        ];
         let seed = usize::try_from(self.seed).unwrap_or_default();
         Self {
             strategy: external.value("strategy", self.strategy, choice(&strategies)),
             crawlers: external.value("crawlers", self.crawlers, whole_number(1..=100_000)),
+            scarce_border: external.value(
+                "scarce_border",
+                self.scarce_border,
+                whole_number(0..=1_000_000_000),
+            ),
             sites_per_domain: external.value(
                 "sites_per_domain",
                 self.sites_per_domain,
                 whole_number(1..=1_000_000),
             ),
+            sites_per_address: external.value(
+                "sites_per_address",
+                self.sites_per_address,
+                whole_number(1..=1_000_000_000),
+            ),
+            old_verdicts: external.value("old_verdicts", self.old_verdicts, choice(&old_verdicts)),
             max_deferrals: external.value(
                 "max_deferrals",
                 self.max_deferrals,
@@ -83,6 +116,12 @@ impl ExternalSettings {
         }
     }
 
+    /// `sites_per_address` as stores count.
+    #[must_use]
+    pub fn sites_per_address(&self) -> u32 {
+        u32::try_from(self.sites_per_address).unwrap_or(u32::MAX)
+    }
+
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
     pub fn permits(&self, host: &str) -> bool {
@@ -96,7 +135,10 @@ impl Default for ExternalSettings {
         Self {
             strategy: Strategy::Combined,
             crawlers: 64,
+            scarce_border: 1_000,
             sites_per_domain: 20,
+            sites_per_address: 1_000,
+            old_verdicts: OldVerdicts::Keep,
             max_deferrals: 3,
             pprs_window: 5_000,
             pprs_factor: 10.0,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::DAY;
 use super::external::covers;
 use super::section::Section;
 use super::value::{
@@ -16,7 +17,6 @@ use super::value::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
 
 /// `[fetch]`: where pages come from.
 #[derive(Debug, Clone, PartialEq, Eq)]

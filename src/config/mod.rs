@@ -13,7 +13,9 @@ mod section;
 mod topic;
 mod value;
 
-pub use external::{ExternalSettings, Strategy};
+use std::time::Duration;
+
+pub use external::{ExternalSettings, OldVerdicts, Strategy};
 pub use fetch::{
     ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
     PolitenessSettings, ProxySettings, ResolveRule,
@@ -21,7 +23,9 @@ pub use fetch::{
 pub use problem::{ConfigError, Problem};
 use section::Section;
 pub use topic::TopicDefinition;
-use value::{byte_size, choice, number, whole_number};
+use value::{byte_size, choice, duration, number, whole_number};
+
+const DAY: Duration = Duration::from_hours(24);
 
 /// Everything a user can set, checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,6 +88,10 @@ pub struct StoreSettings {
     pub cache_bytes: usize,
     /// Of which sites the evidence is kept.
     pub evidence: EvidenceRetention,
+    /// How long it is kept.
+    pub evidence_age: Duration,
+    /// Which edges are kept once their target was judged.
+    pub edges: EdgeRetention,
 }
 
 /// Of which sites the evidence is kept: pages, confidences and telling words.
@@ -95,6 +103,16 @@ pub enum EvidenceRetention {
     Relevant,
     /// Of none.
     None,
+}
+
+/// Which edges are kept once the site that they lead to was judged. Those that lead to
+/// border sites are always kept, because ranks are made of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeRetention {
+    /// All.
+    All,
+    /// Those that lead to relevant sites.
+    Relevant,
 }
 
 /// `[parse]`: how pages are read.
@@ -120,6 +138,8 @@ pub struct InternalSettings {
     /// `l_threshold`: after the verdict, reading goes on for links until `LinkRank` is there
     /// (paper 4.3.4).
     pub link_threshold: f64,
+    /// The same while few sites are left to visit.
+    pub scarce_link_threshold: f64,
     /// c: what a page without links adds to `LinkRank` (paper 4.3.4).
     pub link_constant: f64,
 }
@@ -222,6 +242,10 @@ impl StoreSettings {
             ("relevant", EvidenceRetention::Relevant),
             ("none", EvidenceRetention::None),
         ];
+        let edges = [
+            ("all", EdgeRetention::All),
+            ("relevant", EdgeRetention::Relevant),
+        ];
         Self {
             cache_bytes: store.value(
                 "cache_bytes",
@@ -229,6 +253,12 @@ impl StoreSettings {
                 byte_size(1 << 20..=1 << 40),
             ),
             evidence: store.value("evidence", self.evidence, choice(&retentions)),
+            evidence_age: store.value(
+                "evidence_age",
+                self.evidence_age,
+                duration(DAY..=36_500 * DAY),
+            ),
+            edges: store.value("edges", self.edges, choice(&edges)),
         }
     }
 }
@@ -238,6 +268,8 @@ impl Default for StoreSettings {
         Self {
             cache_bytes: 128 << 20,
             evidence: EvidenceRetention::All,
+            evidence_age: 365 * DAY,
+            edges: EdgeRetention::All,
         }
     }
 }
@@ -284,6 +316,11 @@ impl InternalSettings {
                 self.link_threshold,
                 number(0.0..=1e6),
             ),
+            scarce_link_threshold: internal.value(
+                "scarce_link_threshold",
+                self.scarce_link_threshold,
+                number(0.0..=1e6),
+            ),
             link_constant: internal.value("link_constant", self.link_constant, number(1.0..=1e3)),
         }
     }
@@ -297,6 +334,7 @@ impl Default for InternalSettings {
             retries: 2,
             max_failures: 4,
             link_threshold: 20.0,
+            scarce_link_threshold: 60.0,
             link_constant: 1.0,
         }
     }

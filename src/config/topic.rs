@@ -4,6 +4,8 @@
 //! name = "sailing"
 //! description = "Sailing clubs and sailing schools"
 //! start_sites = ["harbour-sailing.example"]
+//! wanted = 500
+//! p_threshold = 0.95
 //!
 //! [training]
 //! target_sites = ["gulls-dinghy.example", ["2024.regatta.example", "2025.regatta.example"]]
@@ -14,10 +16,10 @@
 
 use super::problem::ConfigError;
 use super::section;
-use super::value::{groups_of_texts, text, texts};
+use super::value::{groups_of_texts, number, text, texts, whole_number};
 
 /// A user interest.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TopicDefinition {
     /// Names the topic and its directory.
     pub name: String,
@@ -25,6 +27,10 @@ pub struct TopicDefinition {
     pub description: String,
     /// Where a crawl begins.
     pub start_sites: Vec<String>,
+    /// A crawl ends with so many relevant sites found.
+    pub wanted: Option<u64>,
+    /// The site confidence at which a verdict is reached, instead of the model's own.
+    pub p_threshold: Option<f64>,
     /// Examples of the topic, by group.
     pub target_sites: Vec<Vec<String>>,
     /// Examples of everything else, by group.
@@ -38,6 +44,12 @@ impl TopicDefinition {
             let name = top.required("name", text);
             let description = top.value("description", String::new(), text);
             let start_sites = top.value("start_sites", Vec::new(), texts);
+            let wanted = top.value("wanted", None, |value| {
+                whole_number(1..=usize::MAX)(value).map(|wanted| Some(wanted as u64))
+            });
+            let p_threshold = top.value("p_threshold", None, |value| {
+                number(0.5..=0.999_999)(value).map(Some)
+            });
             let (target_sites, other_sites) = top.section("training", |training| {
                 (
                     training.required("target_sites", groups_of_texts),
@@ -48,6 +60,8 @@ impl TopicDefinition {
                 name,
                 description,
                 start_sites,
+                wanted,
+                p_threshold,
                 target_sites,
                 other_sites,
             }

@@ -18,25 +18,41 @@ mod ordering;
 mod pool;
 mod progress;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 
-use crate::config::{ExternalSettings, Settings};
+use crate::config::{ExternalSettings, ResolveRule, Settings};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    NewEdge, NewSite, Ranking, SiteStore, StoreError, TopicId, TopicOpening, TopicTotals,
+    NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, TopicId, TopicOpening,
+    TopicTotals,
 };
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
 use crate::web::{PageUrl, Purpose, SiteVisit};
 pub use edges::edges_of;
 pub use ordering::{Ordering, ordering};
+pub use pool::Seats;
 use pool::{Ended, Pool};
 pub use progress::RecentPprs;
 
 /// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A topic to crawl for.
+pub struct TopicCrawl {
+    /// The topic.
+    pub name: String,
+    /// Judges its sites.
+    pub crawler: InternalCrawler,
+    /// Says which sites come first.
+    pub ordering: Arc<dyn Ordering>,
+    /// When to end.
+    pub goals: Goals,
+}
 
 /// What a crawl is to reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,39 +89,47 @@ pub struct ExternalCrawler {
     ordering: Arc<dyn Ordering>,
     pool: Pool,
     settings: ExternalSettings,
+    /// Hosts that are found here are ours, however many share an address.
+    mapped: Vec<ResolveRule>,
     goals: Goals,
     recent: RecentPprs,
+    /// Where enough sites were judged.
+    full_addresses: Arc<BTreeSet<IpAddr>>,
 }
 
 // === impl ExternalCrawler ===
 
 impl ExternalCrawler {
-    /// Makes ready to crawl for a topic; `crawler` judges its sites, and `ordering` says
-    /// which come first.
+    /// Makes ready to crawl for a topic, with a share of the seats.
     pub async fn open(
         store: Arc<dyn SiteStore>,
-        topic: &str,
-        crawler: InternalCrawler,
-        ordering: Arc<dyn Ordering>,
+        topic: TopicCrawl,
+        seats: &Arc<Seats>,
         settings: &Settings,
-        goals: Goals,
     ) -> Result<Self, StoreError> {
         let external = settings.external.clone();
+        let ordering = topic.ordering;
         let opening = TopicOpening {
-            name: topic.to_owned(),
+            name: topic.name,
             ranking: Arc::clone(&ordering) as Arc<dyn Ranking>,
             sites_per_domain: u32::try_from(external.sites_per_domain).unwrap_or(u32::MAX),
+            model: topic.crawler.model().fingerprint(),
+            old_verdicts: external.old_verdicts,
         };
-        let topic = store.open_topic(opening).await?;
+        let id = store.open_topic(opening).await?;
+        let full = store.full_addresses(id, external.sites_per_address());
+        let full_addresses = full.await?.into_iter().collect();
         Ok(Self {
-            ledger: Ledger::new(Arc::clone(&store), topic, &settings.store, &external),
-            pool: Pool::new(crawler, external.crawlers),
+            ledger: Ledger::new(Arc::clone(&store), id, &settings.store, &external),
+            pool: Pool::new(topic.crawler, seats),
             recent: RecentPprs::new(&external),
+            mapped: settings.fetch.resolve.clone(),
             settings: external,
             store,
-            topic,
+            topic: id,
             ordering,
-            goals,
+            goals: topic.goals,
+            full_addresses: Arc::new(full_addresses),
         })
     }
 
@@ -128,7 +152,7 @@ impl ExternalCrawler {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
         let reason = loop {
-            if let Some(reason) = self.reason_to_end(&totals) {
+            if let Some(reason) = self.reason_to_end(&totals).await? {
                 break reason;
             }
             self.fill_seats(&totals).await?;
@@ -137,10 +161,13 @@ impl ExternalCrawler {
                     let deferred = self.store.totals(self.topic).await?.deferred;
                     break EndReason::BorderEmpty { deferred };
                 };
+                let waiting = self.pool.leave_seats();
                 tokio::select! {
-                    () = sleep(wait) => continue,
+                    () = sleep(wait) => {}
                     () = &mut stop => break EndReason::Stopped,
                 }
+                drop(waiting);
+                continue;
             }
             tokio::select! {
                 ended = self.pool.next() => totals = self.record(ended, &mut tell).await?,
@@ -156,22 +183,20 @@ impl ExternalCrawler {
         Ok((reason, totals))
     }
 
-    fn reason_to_end(&self, totals: &TopicTotals) -> Option<EndReason> {
-        if self
-            .goals
-            .wanted
-            .is_some_and(|wanted| totals.finds >= wanted)
-        {
-            return Some(EndReason::WantedReached);
+    async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {
+        let Goals { wanted, max_pages } = self.goals;
+        if wanted.is_some_and(|wanted| totals.finds >= wanted) && !self.has_to_rejudge().await? {
+            return Ok(Some(EndReason::WantedReached));
         }
-        if self
-            .goals
-            .max_pages
-            .is_some_and(|most| totals.pages >= most)
-        {
-            return Some(EndReason::PagesSpent);
+        if max_pages.is_some_and(|most| totals.pages >= most) {
+            return Ok(Some(EndReason::PagesSpent));
         }
-        self.recent.is_bad().then_some(EndReason::PprsBad)
+        Ok(self.recent.is_bad().then_some(EndReason::PprsBad))
+    }
+
+    /// Whether finds are counted that a model made which the topic no longer has.
+    async fn has_to_rejudge(&self) -> Result<bool, StoreError> {
+        Ok(self.store.next_due(self.topic).await? == Some(REJUDGED))
     }
 
     /// Sends internal crawlers to the best sites while there are seats.
@@ -182,10 +207,15 @@ impl ExternalCrawler {
         }
         let now = SystemTime::now();
         let prior = self.ordering.prior(totals);
+        let purpose = match totals.border < self.settings.scarce_border as u64 {
+            true => Purpose::VerdictAndManyLinks,
+            false => Purpose::VerdictAndLinks,
+        };
         for taken in self.store.take(self.topic, free, now).await? {
             let visit = SiteVisit {
                 prior,
-                purpose: Purpose::VerdictAndLinks,
+                purpose,
+                full_addresses: self.full_addresses_for(&taken),
                 ..SiteVisit::entering(&taken.entrance)
             };
             match self.settings.permits(taken.site.host()) {
@@ -194,6 +224,16 @@ impl ExternalCrawler {
             }
         }
         Ok(())
+    }
+
+    /// At which addresses a site is not to be judged.
+    fn full_addresses_for(&self, taken: &TakenSite) -> Arc<BTreeSet<IpAddr>> {
+        let host = taken.site.host();
+        let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
+        match taken.standing.is_start || taken.is_judged || is_mapped {
+            true => Arc::default(),
+            false => Arc::clone(&self.full_addresses),
+        }
     }
 
     /// How long until a deferred site is due, if that is soon.
@@ -212,12 +252,17 @@ impl ExternalCrawler {
         if ended.is_empty() {
             return self.store.totals(self.topic).await;
         }
-        let visits = ended.into_iter().map(|ended| self.weigh(ended)).collect();
+        let visits: Vec<EndedVisit> = ended.into_iter().map(|ended| self.weigh(ended)).collect();
+        let costs: Vec<(u64, bool)> = visits.iter().map(cost_of).collect();
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
+        for (pages, is_find) in costs {
+            self.recent.add(pages, is_find);
+        }
         for verdict in &shown {
-            let is_find = verdict.verdict.is_relevant() && !verdict.is_start;
-            self.recent.add(verdict.pages as u64, is_find);
+            if let Some(address) = verdict.full_address {
+                Arc::make_mut(&mut self.full_addresses).insert(address);
+            }
             tell(verdict, &totals);
         }
         Ok(totals)
@@ -243,6 +288,13 @@ impl ExternalCrawler {
     fn permits(&self, entrance: &PageUrl) -> bool {
         self.settings.permits(entrance.site().host())
     }
+}
+
+/// The pages that a visit cost, and whether it found a relevant site.
+fn cost_of(visit: &EndedVisit) -> (u64, bool) {
+    let report = &visit.report;
+    let is_find = report.verdict.is_relevant() && !visit.taken.standing.is_start;
+    (report.cost.pages as u64, is_find)
 }
 
 // === impl EndReason ===

@@ -1,9 +1,14 @@
 //! Internal crawlers at work: one task for each site, and no more than there are seats.
 //!
+//! Topics that crawl in one process share the seats evenly; who has ended, or waits for
+//! deferred sites, leaves its share to the others.
+//!
 //! Invariant: a visit owns its memory and loses it at its end. A panic inside one becomes
 //! an outcome, and the others do not notice.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::{Id, JoinSet};
@@ -13,10 +18,23 @@ use crate::internal::InternalCrawler;
 use crate::store::TakenSite;
 use crate::web::{SiteReport, SiteVisit};
 
+/// Seats for internal crawlers, shared by topics.
+#[derive(Debug)]
+pub struct Seats {
+    number: usize,
+    topics: AtomicUsize,
+}
+
+/// A topic that has its share of the seats.
+struct Seated(Arc<Seats>);
+
+/// A topic that does without its share for a while.
+pub(super) struct Away(Arc<Seats>);
+
 /// Visits under way.
 pub(super) struct Pool {
     crawler: InternalCrawler,
-    seats: usize,
+    seated: Seated,
     visits: JoinSet<SiteReport>,
     /// What each visit is about, in case it cannot tell.
     orders: HashMap<Id, (TakenSite, SiteVisit)>,
@@ -30,18 +48,66 @@ pub(super) struct Ended {
     pub(super) is_broken: bool,
 }
 
+// === impl Seats ===
+
+impl Seats {
+    /// So many seats for all topics together; each has at least one.
+    #[must_use]
+    pub fn new(number: usize) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            topics: AtomicUsize::new(0),
+        })
+    }
+
+    /// What one topic has.
+    fn share(&self) -> usize {
+        let topics = self.topics.load(Ordering::Relaxed).max(1);
+        (self.number / topics).max(1)
+    }
+
+    fn join(&self) {
+        self.topics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn leave(&self) {
+        self.topics.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.0.join();
+    }
+}
+
+// === impl Pool ===
+
 impl Pool {
-    pub(super) fn new(crawler: InternalCrawler, seats: usize) -> Self {
+    pub(super) fn new(crawler: InternalCrawler, seats: &Arc<Seats>) -> Self {
+        seats.join();
         Self {
             crawler,
-            seats,
+            seated: Seated(Arc::clone(seats)),
             visits: JoinSet::new(),
             orders: HashMap::new(),
         }
     }
 
     pub(super) fn free_seats(&self) -> usize {
-        self.seats.saturating_sub(self.visits.len())
+        self.seated.0.share().saturating_sub(self.visits.len())
+    }
+
+    /// Leaves the seats to other topics until what is returned is dropped.
+    pub(super) fn leave_seats(&self) -> Away {
+        self.seated.0.leave();
+        Away(Arc::clone(&self.seated.0))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -102,12 +102,13 @@ impl InternalCrawler {
     /// The stopping rule (paper 4.3.3 and 4.3.4).
     fn reason_to_stop(&self, sample: &SiteSample, purpose: Purpose) -> Option<StopReason> {
         if sample.is_decided() {
-            match purpose {
+            let threshold = match purpose {
                 Purpose::Verdict => return Some(StopReason::Confident),
-                Purpose::VerdictAndLinks if sample.link_rank() >= self.settings.link_threshold => {
-                    return Some(StopReason::LinksFound);
-                }
-                Purpose::VerdictAndLinks => {}
+                Purpose::VerdictAndLinks => self.settings.link_threshold,
+                Purpose::VerdictAndManyLinks => self.settings.scarce_link_threshold,
+            };
+            if sample.link_rank() >= threshold {
+                return Some(StopReason::LinksFound);
             }
         }
         if sample.failures_in_a_row() >= self.settings.max_failures {
@@ -249,6 +250,10 @@ impl InternalCrawler {
         frontier: &mut PageFrontier,
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
+        if page.is_entrance && sample.is_at_full_address() {
+            sample.add_failure(page, StepOutcome::NoPage);
+            return Some(StopReason::AddressFull);
+        }
         if !fetched.status.is_success() {
             sample.add_failure(page, StepOutcome::Failed(fetched.status));
             return None;

@@ -106,6 +106,12 @@ impl SiteSample {
         self.cost.pages == 0
     }
 
+    /// Whether there are enough judged sites at the address that answered.
+    pub(super) fn is_at_full_address(&self) -> bool {
+        let full = &self.visit.full_addresses;
+        self.address.is_some_and(|address| full.contains(&address))
+    }
+
     /// Whether no page has spoken.
     pub(super) fn is_silent(&self) -> bool {
         self.evidence.speaking_pages() == 0
@@ -222,6 +228,7 @@ impl SiteSample {
             StopReason::Unreachable => Verdict::Undecided(UndecidedReason::Unreachable),
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
+            StopReason::AddressFull => Verdict::Undecided(UndecidedReason::AddressFull),
             StopReason::BadCertificate => Verdict::Undecided(UndecidedReason::BadCertificate),
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)

@@ -3,10 +3,13 @@
 //! Half of the groups of sites are learned from; their sites may be visited, but do not
 //! count as finds. Start sites are drawn from the targets among them. One crawler at a time
 //! walks a web of labelled sites, and after each tenth, quarter and half of the sites that
-//! can be reached it is counted how many held-out targets were visited and judged relevant.
+//! can be reached it is counted how many held-out targets were visited, how many of them the
+//! model judged relevant, and what all that cost in pages. The first is the merit of the
+//! ordering, the second that of ordering and model.
 //!
 //! Beside the orderings stands an oracle: the first of them, fed with the true labels
-//! instead of confidences. What it finds is what the ordering could find at best.
+//! instead of confidences. What it reaches is what a faultless model would make of the
+//! ordering.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::classify::{ExampleSite, SiteModel};
 use crate::config::{Settings, Strategy};
-use crate::external::{ExternalCrawler, Goals, Ordering, edges_of, ordering};
+use crate::external::{ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering};
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
@@ -69,13 +72,17 @@ pub struct CrawlResult {
     pub curves: Vec<CrawlCurve>,
 }
 
-/// How many targets an ordering found.
+/// How an ordering got on, after each of [`SHARES`], on average.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrawlCurve {
     /// The ordering.
     pub name: String,
-    /// Held-out targets found after each of [`SHARES`], on average.
+    /// Held-out targets that were visited.
+    pub reached: [f64; 3],
+    /// Those of them that were judged relevant.
     pub found: [f64; 3],
+    /// Pages that were downloaded, those of start sites left out.
+    pub pages: [f64; 3],
 }
 
 /// A topic, learned from half of its groups.
@@ -89,8 +96,12 @@ struct Trained {
     known: Vec<SiteId>,
 }
 
-/// One visited site: which, and whether it was judged relevant.
-type Visited = (SiteId, bool);
+/// One visited site.
+struct Visited {
+    site: SiteId,
+    is_relevant: bool,
+    pages: usize,
+}
 
 /// Ranks as another ordering does, but knows the truth about every site it reports on.
 struct Oracle {
@@ -112,7 +123,9 @@ impl CrawlExperiment<'_> {
             .chain(["true labels".to_owned()])
             .map(|name| CrawlCurve {
                 name,
+                reached: [0.0; 3],
                 found: [0.0; 3],
+                pages: [0.0; 3],
             })
             .collect();
         let (mut reachable, mut targets) = (0.0, 0.0);
@@ -121,30 +134,24 @@ impl CrawlExperiment<'_> {
             let all = ordering(Strategy::BreadthFirst, draw);
             let all = self.visit(&trained, all, &starts, usize::MAX).await?;
             let half = all.len().div_ceil(2);
-            let is_target = |(site, _): &&Visited| trained.held_out.contains(site);
+            let is_target = |visit: &&Visited| trained.held_out.contains(&visit.site);
             reachable += count(all.len());
             targets += count(all.iter().filter(is_target).count());
-            for (strategy, curve) in COMPARED.into_iter().zip(&mut curves) {
-                let ordering = ordering(strategy, draw);
-                let visited = self.visit(&trained, ordering, &starts, half).await?;
-                curve.add(&visited, all.len(), |(site, is_relevant)| {
-                    *is_relevant && trained.held_out.contains(site)
-                });
-            }
-            let oracle = Arc::new(Oracle {
+            let oracle: Arc<dyn Ordering> = Arc::new(Oracle {
                 ordering: ordering(COMPARED[0], draw),
                 truth: Arc::clone(&trained.truth),
             });
-            let visited = self.visit(&trained, oracle, &starts, half).await?;
-            if let Some(curve) = curves.last_mut() {
-                curve.add(&visited, all.len(), |(site, _)| {
-                    trained.held_out.contains(site)
-                });
+            let orderings = COMPARED.map(|strategy| ordering(strategy, draw));
+            for (ordering, curve) in orderings.into_iter().chain([oracle]).zip(&mut curves) {
+                let visited = self.visit(&trained, ordering, &starts, half).await?;
+                curve.add(&visited, all.len(), &trained.held_out);
             }
         }
         let draws = count(usize::try_from(self.draws).unwrap_or(usize::MAX));
         for curve in &mut curves {
-            curve.found = curve.found.map(|found| found / draws);
+            for sums in [&mut curve.reached, &mut curve.found, &mut curve.pages] {
+                *sums = sums.map(|sum| sum / draws);
+            }
         }
         Ok(Some(CrawlResult {
             topic: topic.to_owned(),
@@ -202,7 +209,6 @@ impl CrawlExperiment<'_> {
         most: usize,
     ) -> Result<Vec<Visited>, StoreError> {
         let mut settings = self.settings.clone();
-        settings.external.crawlers = 1;
         // The walk is ended by the number of sites alone.
         settings.external.pprs_window = usize::MAX;
         let crawler = InternalCrawler::new(
@@ -212,16 +218,24 @@ impl CrawlExperiment<'_> {
             self.limits,
         );
         let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
-        let goals = Goals::default();
-        let opening = ExternalCrawler::open(store, "topic", crawler, ordering, &settings, goals);
-        let external = opening.await?;
+        let topic = TopicCrawl {
+            name: "topic".to_owned(),
+            crawler,
+            ordering,
+            goals: Goals::default(),
+        };
+        let external = ExternalCrawler::open(store, topic, &Seats::new(1), &settings).await?;
         external.start_at(starts.to_vec()).await?;
         let visited: Mutex<Vec<Visited>> = Mutex::default();
         let enough = Notify::new();
         let crawl = external.crawl(enough.notified(), |verdict, _| {
             let mut visited = visited.lock().unwrap_or_else(PoisonError::into_inner);
             if verdict.pages > 0 && !verdict.is_start && visited.len() < most {
-                visited.push((verdict.site.clone(), verdict.verdict.is_relevant()));
+                visited.push(Visited {
+                    site: verdict.site.clone(),
+                    is_relevant: verdict.verdict.is_relevant(),
+                    pages: verdict.pages,
+                });
             }
             if visited.len() >= most {
                 enough.notify_one();
@@ -235,16 +249,20 @@ impl CrawlExperiment<'_> {
 // === impl CrawlCurve ===
 
 impl CrawlCurve {
-    fn add(&mut self, visited: &[Visited], reachable: usize, is_find: impl Fn(&Visited) -> bool) {
-        for (share, found) in SHARES.into_iter().zip(&mut self.found) {
+    fn add(&mut self, visited: &[Visited], reachable: usize, targets: &BTreeSet<SiteId>) {
+        for (at, share) in SHARES.into_iter().enumerate() {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "a share of a length is a length"
             )]
             let sites = (count(reachable) * share).round() as usize;
-            let first = &visited[..sites.min(visited.len())];
-            *found += count(first.iter().filter(|visit| is_find(visit)).count());
+            for visit in &visited[..sites.min(visited.len())] {
+                let is_target = targets.contains(&visit.site);
+                self.reached[at] += f64::from(u8::from(is_target));
+                self.found[at] += f64::from(u8::from(is_target && visit.is_relevant));
+                self.pages[at] += count(visit.pages);
+            }
         }
     }
 }

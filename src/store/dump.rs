@@ -6,7 +6,7 @@
 //! Invariant: a store read from the dump of another one hands out the same sites in the
 //! same order, and shows the same verdicts under the same numbers.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,14 +140,11 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
         },
-        Some(b'i') => {
-            let octets: [u8; 16] = rest()?.try_into().map_err(|_| damaged())?;
-            DumpedRecord::Address {
-                topic: topic()?,
-                address: IpAddr::from(Ipv6Addr::from(octets)).to_canonical(),
-                sites: records::decode(key, value)?,
-            }
-        }
+        Some(b'i') => DumpedRecord::Address {
+            topic: topic()?,
+            address: keys::address_of(key).ok_or_else(damaged)?,
+            sites: records::decode(key, value)?,
+        },
         _ => return Err(damaged()),
     })
 }

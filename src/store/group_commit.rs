@@ -14,11 +14,13 @@ use std::time::SystemTime;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::config::StoreSettings;
+
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::orders::Ledger;
 use super::transaction::Transaction;
-use super::{NewSite, Outcome, StoreError, TakenSite, TopicId, TopicOpening};
+use super::{NewSite, Outcome, Recorded, StoreError, TakenSite, TopicId, TopicOpening};
 
 /// So many orders may wait.
 const QUEUE_LENGTH: usize = 1_024;
@@ -33,7 +35,7 @@ pub(super) enum Order {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, usize, SystemTime, Reply<Vec<TakenSite>>),
-    Record(Vec<Outcome>, Reply<Vec<Option<u64>>>),
+    Record(Vec<Outcome>, Reply<Vec<Recorded>>),
     Load(Vec<DumpLine>, Reply<()>),
 }
 
@@ -50,9 +52,12 @@ type Answer = Box<dyn FnOnce(Option<&StoreError>) + Send>;
 
 impl Writer {
     /// Starts the thread, after checking that the store is in order.
-    pub(super) fn start(engine: Arc<dyn Engine>) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        engine: Arc<dyn Engine>,
+        settings: StoreSettings,
+    ) -> Result<Self, StoreError> {
         let mut transaction = Transaction::new(&*engine);
-        let ledger = Ledger::open(&mut transaction)?;
+        let ledger = Ledger::open(&mut transaction, settings)?;
         transaction.accept_order();
         engine.apply(transaction.into_changes())?;
         engine.sync()?;
@@ -161,8 +166,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
     use crate::store::{KeyValueStore, Rank, Ranking, SiteStore, Standing};
+    use crate::web::ModelFingerprint;
 
     /// Notes what is asked of the disk, and fails if it is told to.
     #[derive(Default)]
@@ -220,11 +227,14 @@ mod tests {
     }
 
     async fn opened(engine: &Arc<Watched>) -> (KeyValueStore, TopicId) {
-        let store = KeyValueStore::over(Arc::new(Arc::clone(engine))).unwrap();
+        let settings = StoreSettings::default();
+        let store = KeyValueStore::over(Arc::new(Arc::clone(engine)), &settings).unwrap();
         let topic = TopicOpening {
             name: "topic".to_owned(),
             ranking: Arc::new(FirstCome),
             sites_per_domain: 1_000_000,
+            model: ModelFingerprint::from_bits(1),
+            old_verdicts: OldVerdicts::Keep,
         };
         let topic = store.open_topic(topic).await.unwrap();
         (store, topic)

@@ -15,11 +15,12 @@
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `i` topic address | how many sites at an address were judged |
+//! | `f` topic | the model for which old verdicts were last sent to be judged anew |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
 //! zero byte, which therefore ends them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::web::SiteId;
 
@@ -35,6 +36,10 @@ pub(super) fn topic(name: &str) -> Vec<u8> {
 
 pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
     of_topic(b'n', topic)
+}
+
+pub(super) fn model(topic: TopicId) -> Vec<u8> {
+    of_topic(b'f', topic)
 }
 
 pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {
@@ -67,6 +72,12 @@ pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => address.octets(),
     };
     join(b'i', &[&topic.0.to_be_bytes(), &octets])
+}
+
+/// The address in a key made by [`address`].
+pub(super) fn address_of(key: &[u8]) -> Option<IpAddr> {
+    let octets: [u8; 16] = key.get(3..)?.try_into().ok()?;
+    Some(IpAddr::from(Ipv6Addr::from(octets)).to_canonical())
 }
 
 /// The higher the rank, the earlier; of equals the larger tie, then the first discovered.

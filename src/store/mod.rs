@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use crate::config::StoreSettings;
+use crate::config::{OldVerdicts, StoreSettings};
 use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
@@ -62,13 +62,17 @@ pub trait SiteStore: Send + Sync {
     ) -> Result<Vec<TakenSite>, StoreError>;
 
     /// Records what became of sites that were handed out. Durable when it returns. For each
-    /// outcome, the sequence number of its verdict, if it has one.
-    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Option<u64>>, StoreError>;
+    /// outcome, what came of it.
+    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError>;
 
     /// How a topic stands.
     async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError>;
 
-    /// When the next deferred site is due.
+    /// Addresses at which so many sites were judged, or more.
+    async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError>;
+
+    /// When the next site that was visited before is due. [`REJUDGED`] if it is one whose
+    /// model has changed.
     async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError>;
 
     /// Verdicts of a topic in the order of their numbers, those after `after`.
@@ -83,6 +87,10 @@ pub trait SiteStore: Send + Sync {
     async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError>;
 }
 
+/// The time at which sites are due whose verdicts come from a model that the topic no longer
+/// has: before any that asked to be visited later.
+pub const REJUDGED: SystemTime = SystemTime::UNIX_EPOCH;
+
 /// The number of a topic in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicId(u16);
@@ -96,6 +104,10 @@ pub struct TopicOpening {
     pub ranking: Arc<dyn Ranking>,
     /// How many sites of one registrable domain may enter.
     pub sites_per_domain: u32,
+    /// The model that judges its sites.
+    pub model: ModelFingerprint,
+    /// What becomes of verdicts of other models.
+    pub old_verdicts: OldVerdicts,
 }
 
 /// How border sites are ranked. A border that was sorted by another ranking is sorted anew
@@ -157,6 +169,8 @@ pub struct TakenSite {
     pub rank: f64,
     /// How often its visits were deferred.
     pub deferrals: u16,
+    /// Whether it has a verdict, which the visit is to renew.
+    pub is_judged: bool,
 }
 
 /// What became of a site that was handed out.
@@ -185,6 +199,15 @@ pub enum Resolution {
     Deferred(SystemTime),
     /// The visit was broken off: back to where it was.
     PutBack,
+}
+
+/// What came of an outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The number of the verdict, if there is one.
+    pub seq: Option<u64>,
+    /// How many sites at the address of this one were judged.
+    pub sites_at_address: u32,
 }
 
 /// A recommendation of another site.
@@ -363,16 +386,16 @@ pub struct KeyValueStore {
 impl KeyValueStore {
     /// Opens the store in a directory, or starts one there.
     pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over(Arc::new(SledEngine::open(directory, settings)?))
+        Self::over(Arc::new(SledEngine::open(directory, settings)?), settings)
     }
 
     /// A store that is gone when it is dropped.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Self::over(Arc::new(MemoryEngine::default()))
+        Self::over(Arc::new(MemoryEngine::default()), &StoreSettings::default())
     }
 
-    fn over(engine: Arc<dyn Engine>) -> Result<Self, StoreError> {
-        let writer = Writer::start(Arc::clone(&engine))?;
+    fn over(engine: Arc<dyn Engine>, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let writer = Writer::start(Arc::clone(&engine), settings.clone())?;
         Ok(Self { engine, writer })
     }
 
@@ -444,7 +467,7 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Option<u64>>, StoreError> {
+    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError> {
         self.writer
             .order(|reply| Order::Record(outcomes, reply))
             .await
@@ -452,6 +475,11 @@ impl SiteStore for KeyValueStore {
 
     async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
         self.read(move |engine| orders::totals(engine, topic)).await
+    }
+
+    async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError> {
+        self.read(move |engine| orders::full_addresses(engine, topic, sites))
+            .await
     }
 
     async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError> {

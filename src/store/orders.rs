@@ -5,10 +5,12 @@
 //! of its edges. Totals are those of the records.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::web::{PageUrl, SiteId, Verdict};
+use crate::config::{EdgeRetention, OldVerdicts, StoreSettings};
+use crate::web::{ModelFingerprint, PageUrl, SiteId, Verdict};
 
 use super::engine::{Engine, Entry};
 use super::keys;
@@ -18,21 +20,32 @@ use super::records::{
 };
 use super::transaction::Transaction;
 use super::{
-    JudgedSite, NewEdge, NewSite, Outcome, Rank, Ranking, Recommendation, Resolution, SiteFile,
-    StoreError, TakenSite, TopicId, TopicOpening, TopicTotals,
+    JudgedSite, NewEdge, NewSite, Outcome, REJUDGED, Rank, Ranking, Recommendation, Recorded,
+    Resolution, SiteFile, StoreError, TakenSite, TopicId, TopicOpening, TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
-/// Carries orders out. Holds nothing that is not in the records but how to rank.
+/// How many times in a row a site may lead to another one.
+const MAX_ALIASES: usize = 5;
+
+/// With each record so many old verdicts are looked at whose evidence may be forgotten.
+const LOOKED_AT_FOR_AGE: usize = 64;
+
+/// Carries orders out. Holds nothing that is not in the records but how to rank, and how far
+/// the forgetting has come.
 pub(super) struct Ledger {
     topics: BTreeMap<TopicId, OpenTopic>,
+    settings: StoreSettings,
+    /// Up to this number all evidence is younger than it may be, or gone.
+    aged_until: u64,
 }
 
 #[derive(Clone)]
 struct OpenTopic {
     ranking: Arc<dyn Ranking>,
     sites_per_domain: u32,
+    edges: EdgeRetention,
 }
 
 /// The weights of the edges to a site that come from one registrable domain.
@@ -47,7 +60,10 @@ struct DomainSum {
 
 impl Ledger {
     /// Begins a store, or puts one in order that was left in the middle of its work.
-    pub(super) fn open(changes: Changing<'_, '_>) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        changes: Changing<'_, '_>,
+        settings: StoreSettings,
+    ) -> Result<Self, StoreError> {
         if changes.get::<StoreRecord>(keys::STORE)?.is_none() {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
         }
@@ -55,6 +71,8 @@ impl Ledger {
         put_back_all(changes)?;
         Ok(Self {
             topics: BTreeMap::new(),
+            settings,
+            aged_until: 0,
         })
     }
 
@@ -67,6 +85,7 @@ impl Ledger {
         let open = OpenTopic {
             ranking: topic.ranking,
             sites_per_domain: topic.sites_per_domain,
+            edges: self.settings.edges,
         };
         let number = if let Some(TopicNumber(number)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
@@ -92,6 +111,11 @@ impl Ledger {
             rank_all(changes, number, &*open.ranking)?;
             record.ordering = name;
             changes.put(keys::topic_record(number), &record);
+        }
+        match topic.old_verdicts {
+            OldVerdicts::Keep => {}
+            OldVerdicts::RejudgeRelevant => rejudge(changes, number, topic.model, false)?,
+            OldVerdicts::RejudgeAll => rejudge(changes, number, topic.model, true)?,
         }
         Ok(number)
     }
@@ -161,15 +185,37 @@ impl Ledger {
     }
 
     pub(super) fn record(
-        &self,
+        &mut self,
         changes: Changing<'_, '_>,
         outcomes: &[Outcome],
-    ) -> Result<Vec<Option<u64>>, StoreError> {
+    ) -> Result<Vec<Recorded>, StoreError> {
         let recorded = outcomes.iter().map(|outcome| {
             let open = self.topic(outcome.topic)?;
             open.record(changes, outcome)
         });
-        recorded.collect()
+        let recorded = recorded.collect::<Result<_, _>>()?;
+        self.forget_old_evidence(changes)?;
+        Ok(recorded)
+    }
+
+    /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
+    fn forget_old_evidence(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+        let oldest = SystemTime::now() - self.settings.evidence_age;
+        let after = keys::sequence(self.aged_until);
+        let entries: Vec<Entry> = changes
+            .scan_after(keys::SEQUENCE, &after)
+            .take(LOOKED_AT_FOR_AGE)
+            .collect::<Result<_, _>>()?;
+        for (key, value) in entries {
+            let (topic, site) = verdict_place(&key, &value)?;
+            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+            let Some(verdict) = verdict.filter(|verdict| verdict.judged_at() < oldest) else {
+                break;
+            };
+            changes.remove(keys::evidence(topic, &site));
+            self.aged_until = verdict.seq();
+        }
+        Ok(())
     }
 
     fn topic(&self, topic: TopicId) -> Result<OpenTopic, StoreError> {
@@ -231,11 +277,7 @@ impl OpenTopic {
         changes.put(keys::site(topic, site), &known);
     }
 
-    fn record(
-        &self,
-        changes: Changing<'_, '_>,
-        outcome: &Outcome,
-    ) -> Result<Option<u64>, StoreError> {
+    fn record(&self, changes: Changing<'_, '_>, outcome: &Outcome) -> Result<Recorded, StoreError> {
         let Outcome { topic, report, .. } = outcome;
         let (topic, site) = (*topic, report.site.clone());
         let mut record = topic_record(changes, topic)?;
@@ -247,7 +289,7 @@ impl OpenTopic {
         changes.remove(keys::claim(topic, &site));
         record.totals.pages += report.cost.pages as u64;
         known.entrance = report.entrance.to_string();
-        let mut seq = None;
+        let mut recorded = Recorded::default();
         match outcome.resolution {
             Resolution::PutBack => {
                 // Edges may have come while it was away.
@@ -266,21 +308,55 @@ impl OpenTopic {
             }
             Resolution::Judged => {
                 known.phase = Phase::Judged;
+                known.deferrals = 0;
                 record.totals.taken -= 1;
-                seq = Some(judge(changes, outcome, &known, &mut record.totals)?);
+                recorded = judge(changes, outcome, &known, &mut record.totals)?;
             }
         }
         changes.put(keys::site(topic, &site), &known);
-        if seq.is_some() {
+        if recorded.seq.is_some() {
             for edge in &outcome.edges {
                 self.recommend(changes, topic, &site, edge, &mut record)?;
             }
             if let Some(page) = &report.alias_of {
                 self.inherit(changes, topic, &site, page, known.is_start, &mut record)?;
             }
+            if !self.keeps_edges_to(report.verdict) {
+                forget_edges(changes, topic, &site)?;
+            }
         }
         changes.put(keys::topic_record(topic), &record);
-        Ok(seq)
+        Ok(recorded)
+    }
+
+    fn keeps_edges_to(&self, verdict: Verdict) -> bool {
+        match self.edges {
+            EdgeRetention::All => true,
+            EdgeRetention::Relevant => verdict.is_relevant(),
+        }
+    }
+
+    /// Where an edge to this page ends: at its site, or at the one that the site leads to.
+    /// None if the edge is not worth keeping.
+    fn end_of_edge(
+        &self,
+        changes: &Transaction<'_, dyn Engine>,
+        topic: TopicId,
+        entrance: &PageUrl,
+    ) -> Result<Option<PageUrl>, StoreError> {
+        let mut entrance = entrance.clone();
+        for _ in 0..MAX_ALIASES {
+            let key = keys::verdict(topic, &entrance.site());
+            let Some(verdict) = changes.get::<VerdictRecord>(&key)? else {
+                break;
+            };
+            match verdict.alias_of() {
+                Some(page) => entrance = page.front_door(),
+                None if self.keeps_edges_to(verdict.verdict()) => break,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(entrance))
     }
 
     /// Adds an edge, or gives an old one new weights, and ranks its target anew.
@@ -292,11 +368,17 @@ impl OpenTopic {
         edge: &NewEdge,
         record: &mut TopicRecord,
     ) -> Result<(), StoreError> {
-        let target = edge.entrance.site();
+        let Some(entrance) = self.end_of_edge(changes, topic, &edge.entrance)? else {
+            return Ok(());
+        };
+        let target = entrance.site();
+        if target == *source {
+            return Ok(());
+        }
         let known = changes.get::<SiteRecord>(&keys::site(topic, &target))?;
         let known = match known {
             Some(known) => Some(known),
-            None => self.discover(changes, topic, &edge.entrance, false, record)?,
+            None => self.discover(changes, topic, &entrance, false, record)?,
         };
         let Some(mut known) = known else {
             return Ok(());
@@ -332,6 +414,9 @@ impl OpenTopic {
         if heir == *alias {
             return Ok(());
         }
+        let domain = keys::domain(topic, alias.registrable_domain());
+        let sites: u32 = changes.get(&domain)?.unwrap_or_default();
+        changes.put(domain, &sites.saturating_sub(1));
         match changes.get::<SiteRecord>(&keys::site(topic, &heir))? {
             None => {
                 self.discover(changes, topic, &entrance, is_start, record)?;
@@ -349,9 +434,6 @@ impl OpenTopic {
             let old: EdgeRecord = records::decode(&key, &value)?;
             let source = keys::edge_source(&key);
             let source = source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?;
-            if source == heir {
-                continue;
-            }
             let edge = NewEdge {
                 entrance: entrance.clone(),
                 global: old.global.into(),
@@ -396,7 +478,7 @@ fn judge(
     outcome: &Outcome,
     known: &SiteRecord,
     totals: &mut TopicTotals,
-) -> Result<u64, StoreError> {
+) -> Result<Recorded, StoreError> {
     let (topic, report) = (outcome.topic, &outcome.report);
     let mut store = store(changes)?;
     store.last_seq += 1;
@@ -406,6 +488,9 @@ fn judge(
     if let Some(old) = changes.get::<VerdictRecord>(&key)? {
         count(totals, old.verdict(), old.is_start(), |number| *number -= 1);
         changes.remove(keys::sequence(old.seq()));
+        count_at(changes, topic, old.address(), |sites| {
+            sites.saturating_sub(1)
+        })?;
     }
     count(totals, report.verdict, known.is_start, |number| {
         *number += 1;
@@ -421,12 +506,92 @@ fn judge(
         true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
         false => changes.remove(evidence),
     }
-    if let Some(address) = report.address {
-        let key = keys::address(topic, address);
-        let sites: u32 = changes.get(&key)?.unwrap_or_default();
-        changes.put(key, &sites.saturating_add(1));
+    let sites_at_address = count_at(changes, topic, report.address, |sites| {
+        sites.saturating_add(1)
+    })?;
+    Ok(Recorded {
+        seq: Some(seq),
+        sites_at_address,
+    })
+}
+
+/// Changes the number of sites that were judged at an address, and says what it is now.
+fn count_at(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    address: Option<IpAddr>,
+    change: impl Fn(u32) -> u32,
+) -> Result<u32, StoreError> {
+    let Some(address) = address else {
+        return Ok(0);
+    };
+    let key = keys::address(topic, address);
+    let sites = change(changes.get(&key)?.unwrap_or_default());
+    changes.put(key, &sites);
+    Ok(sites)
+}
+
+/// Makes sites due whose verdicts another model has made: all of them, or relevant ones.
+fn rejudge(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    model: ModelFingerprint,
+    all: bool,
+) -> Result<(), StoreError> {
+    let key = keys::model(topic);
+    let wish = (model.bits(), all);
+    if changes.get::<(u64, bool)>(&key)? == Some(wish) {
+        return Ok(());
     }
-    Ok(seq)
+    changes.put(key, &wish);
+    let verdicts: Vec<Entry> = changes
+        .scan(&keys::of_topic(b'v', topic))
+        .collect::<Result<_, _>>()?;
+    let mut record = topic_record(changes, topic)?;
+    for (key, value) in verdicts {
+        let verdict: VerdictRecord = records::decode(&key, &value)?;
+        if verdict.model() == model || !(all || verdict.verdict().is_relevant()) {
+            continue;
+        }
+        let site = keys::last_host(&key);
+        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no site"))?;
+        let mut known = site_record(changes, topic, &site)?;
+        if known.phase != Phase::Judged {
+            continue;
+        }
+        let due = records::seconds(REJUDGED);
+        known.phase = Phase::Due(due);
+        let host = site.as_str().as_bytes().to_vec();
+        changes.put_raw(keys::due(topic, due, &site), host);
+        changes.put(keys::site(topic, &site), &known);
+        record.totals.deferred += 1;
+    }
+    changes.put(keys::topic_record(topic), &record);
+    Ok(())
+}
+
+/// Forgets who recommends a site.
+fn forget_edges(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<(), StoreError> {
+    let edges: Vec<Entry> = changes
+        .scan(&keys::edges_to(topic, site))
+        .collect::<Result<_, _>>()?;
+    for (key, _) in edges {
+        changes.remove(key);
+    }
+    let known = site_record(changes, topic, site)?;
+    let known = SiteRecord {
+        edges: 0,
+        domains: 0,
+        global: 0.0,
+        local: 0.0,
+        ..known
+    };
+    changes.put(keys::site(topic, site), &known);
+    Ok(())
 }
 
 fn count(totals: &mut TopicTotals, verdict: Verdict, is_start: bool, change: impl Fn(&mut u64)) {
@@ -456,6 +621,7 @@ fn hand_out(
         Phase::Due(_) => {}
         Phase::Taken | Phase::Judged => return Err(damaged("it stands in two places")),
     }
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
     changes.put_raw(keys::claim(topic, &site), Vec::new());
     known.phase = Phase::Taken;
     changes.put(keys::site(topic, &site), &known);
@@ -464,6 +630,7 @@ fn hand_out(
         standing: known.standing(),
         rank: known.last_rank.0,
         deferrals: known.deferrals,
+        is_judged: verdict.is_some(),
         site,
     })
 }
@@ -592,6 +759,22 @@ pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals,
     Ok(record.totals)
 }
 
+pub(super) fn full_addresses(
+    engine: &dyn Engine,
+    topic: TopicId,
+    sites: u32,
+) -> Result<Vec<IpAddr>, StoreError> {
+    let mut full = Vec::new();
+    for entry in engine.scan(&keys::of_topic(b'i', topic), None) {
+        let (key, value) = entry?;
+        if records::decode::<u32>(&key, &value)? >= sites {
+            let address = keys::address_of(&key);
+            full.push(address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?);
+        }
+    }
+    Ok(full)
+}
+
 pub(super) fn next_due(
     engine: &dyn Engine,
     topic: TopicId,
@@ -616,16 +799,25 @@ pub(super) fn judged(
             break;
         }
         let (key, value) = entry?;
-        let (number, host): (u16, String) = records::decode(&key, &value)?;
-        if TopicId(number) != topic {
+        let (of, site) = verdict_place(&key, &value)?;
+        if of != topic {
             continue;
         }
-        let damaged = || StoreError::damaged(&key, "it leads to no verdict");
-        let site: SiteId = host.parse().map_err(|_| damaged())?;
         let record: Option<VerdictRecord> = reader.get(&keys::verdict(topic, &site))?;
-        found.push(record.ok_or_else(damaged)?.into_judged(site));
+        let record = record.ok_or_else(|| StoreError::damaged(&key, NO_VERDICT))?;
+        found.push(record.into_judged(site));
     }
     Ok(found)
+}
+
+const NO_VERDICT: &str = "it leads to no verdict";
+
+/// Whose verdict has a number.
+fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
+    let (number, host): (u16, String) = records::decode(key, value)?;
+    let site = host.parse();
+    let site = site.map_err(|_| StoreError::damaged(key, NO_VERDICT))?;
+    Ok((TopicId(number), site))
 }
 
 pub(super) fn site(

@@ -114,6 +114,7 @@ enum StoredVerdict {
     Deferred(u64),
     Interrupted,
     Blocked,
+    AddressFull,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -247,6 +248,23 @@ impl VerdictRecord {
         self.is_start
     }
 
+    pub(super) fn model(&self) -> ModelFingerprint {
+        ModelFingerprint::from_bits(self.model)
+    }
+
+    pub(super) fn address(&self) -> Option<std::net::IpAddr> {
+        self.address
+    }
+
+    pub(super) fn judged_at(&self) -> SystemTime {
+        time(self.judged_at)
+    }
+
+    /// The page of another site that it only leads to, if so.
+    pub(super) fn alias_of(&self) -> Option<PageUrl> {
+        self.alias_of.as_ref()?.parse().ok()
+    }
+
     pub(super) fn into_judged(self, site: crate::web::SiteId) -> JudgedSite {
         JudgedSite {
             seq: self.seq,
@@ -281,6 +299,7 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Deferred { not_before } => Self::Deferred(seconds(not_before)),
                 UndecidedReason::Interrupted => Self::Interrupted,
                 UndecidedReason::Blocked => Self::Blocked,
+                UndecidedReason::AddressFull => Self::AddressFull,
             },
         }
     }
@@ -303,6 +322,7 @@ impl From<StoredVerdict> for Verdict {
             },
             StoredVerdict::Interrupted => UndecidedReason::Interrupted,
             StoredVerdict::Blocked => UndecidedReason::Blocked,
+            StoredVerdict::AddressFull => UndecidedReason::AddressFull,
         };
         Self::Undecided(reason)
     }

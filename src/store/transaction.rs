@@ -74,13 +74,33 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         &'a self,
         prefix: &'a [u8],
     ) -> impl Iterator<Item = Result<Entry, StoreError>> + 'a {
-        let changed = |changes: &'a Changes| {
-            let from = (Bound::Included(prefix.to_vec()), Bound::Unbounded);
-            let entries = changes.range(from);
+        self.scan_from(prefix, None)
+    }
+
+    /// Those of them that come after a key.
+    pub(super) fn scan_after<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: &'a [u8],
+    ) -> impl Iterator<Item = Result<Entry, StoreError>> + 'a {
+        self.scan_from(prefix, Some(after))
+    }
+
+    fn scan_from<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = Result<Entry, StoreError>> + 'a {
+        let changed = move |changes: &'a Changes| {
+            let from = match after {
+                Some(after) => Bound::Excluded(after.to_vec()),
+                None => Bound::Included(prefix.to_vec()),
+            };
+            let entries = changes.range((from, Bound::Unbounded));
             let entries = entries.take_while(move |(key, _)| key.starts_with(prefix));
             entries.map(|(key, value)| (key.clone(), value.clone()))
         };
-        let applied = self.engine.scan(prefix, None).map(|entry| {
+        let applied = self.engine.scan(prefix, after).map(|entry| {
             let (key, value) = entry?;
             Ok((key, Some(value)))
         });

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a verdict is shown at most once, and not before it is on the disk.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::{EvidenceRetention, ExternalSettings, StoreSettings};
@@ -18,6 +19,7 @@ pub struct Ledger {
     topic: TopicId,
     evidence: EvidenceRetention,
     max_deferrals: usize,
+    sites_per_address: u32,
 }
 
 /// A visit that has ended, one way or another.
@@ -51,6 +53,8 @@ pub struct ShownVerdict {
     pub rank: f64,
     /// Whether the crawl began with it.
     pub is_start: bool,
+    /// The address that answered, if enough sites there were judged by now.
+    pub full_address: Option<IpAddr>,
 }
 
 impl Ledger {
@@ -67,6 +71,7 @@ impl Ledger {
             topic,
             evidence: settings.evidence,
             max_deferrals: external.max_deferrals,
+            sites_per_address: external.sites_per_address(),
         }
     }
 
@@ -84,6 +89,7 @@ impl Ledger {
                 pages: report.cost.pages,
                 rank: visit.taken.rank,
                 is_start: visit.taken.standing.is_start,
+                full_address: report.address,
             });
             outcomes.push(Outcome {
                 topic: self.topic,
@@ -94,11 +100,13 @@ impl Ledger {
                 report: visit.report,
             });
         }
-        let numbers = self.store.record(outcomes).await?;
-        let numbered = shown.into_iter().zip(numbers);
-        let numbered = numbered.filter_map(|(verdict, seq)| {
+        let recorded = self.store.record(outcomes).await?;
+        let numbered = shown.into_iter().zip(recorded);
+        let numbered = numbered.filter_map(|(verdict, recorded)| {
+            let is_full = recorded.sites_at_address >= self.sites_per_address;
             Some(ShownVerdict {
-                seq: seq?,
+                seq: recorded.seq?,
+                full_address: verdict.full_address.filter(|_| is_full),
                 ..verdict
             })
         });

@@ -17,7 +17,7 @@ impl Fingerprint {
 
     /// Wraps a computed simhash.
     #[must_use]
-    pub fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
@@ -53,7 +53,7 @@ pub struct ModelFingerprint(u64);
 impl ModelFingerprint {
     /// Wraps a computed hash.
     #[must_use]
-    pub fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 

@@ -40,6 +40,8 @@ pub enum UndecidedReason {
     },
     /// The operator has blocked the host.
     Blocked,
+    /// As many sites at its address were judged as are allowed.
+    AddressFull,
     /// The visit was broken off before its end; the site is to be visited anew.
     Interrupted,
 }
@@ -85,6 +87,7 @@ impl UndecidedReason {
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Blocked => "blocked",
+            Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
         }
     }

@@ -5,7 +5,9 @@
 //! verdict and each step towards it, the links found, what it cost, and which model
 //! judged. Nothing else leaves an internal crawler.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
@@ -31,6 +33,9 @@ pub struct SiteVisit {
     pub purpose: Purpose,
     /// How far into the site it may go.
     pub reach: PageKind,
+    /// A site at one of these addresses is left after its first page, because enough sites
+    /// there were judged.
+    pub full_addresses: Arc<BTreeSet<IpAddr>>,
 }
 
 /// What a visit is for.
@@ -40,6 +45,8 @@ pub enum Purpose {
     Verdict,
     /// The verdict, and links to further sites, as paper 4.3.4 has it.
     VerdictAndLinks,
+    /// The same, but further sites are scarce, so that more is to be read for links.
+    VerdictAndManyLinks,
 }
 
 /// What an internal crawler found out about a site.
@@ -103,6 +110,8 @@ pub enum StopReason {
     },
     /// The operator has blocked the host, so nothing was asked for.
     Blocked,
+    /// As many sites at its address were judged as are allowed.
+    AddressFull,
     /// The visit was broken off from outside.
     Interrupted,
 }
@@ -235,6 +244,7 @@ impl SiteVisit {
             prior: SiteConfidence::NEUTRAL,
             purpose: Purpose::Verdict,
             reach: PageKind::Deep,
+            full_addresses: Arc::default(),
         }
     }
 }
@@ -340,6 +350,7 @@ impl StopReason {
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Blocked => "blocked",
+            Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
         }
     }

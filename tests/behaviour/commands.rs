@@ -185,8 +185,8 @@ fn check_config_tells_all_problems() {
         b"[log]\nlevel = 'warn'\n[parse]\nmax_links = 5\n",
     );
     let part = stdout(&sitescout(&["check-config", &path.to_string_lossy()]).success());
-    let wanted = "ok, left at their defaults: log.format, store.cache_bytes, store.evidence, fetch.contact, fetch.body_bytes, \
-        fetch.resolve, ";
+    let wanted = "ok, left at their defaults: log.format, store.cache_bytes, store.evidence, \
+        store.evidence_age, store.edges, fetch.contact, fetch.body_bytes, fetch.resolve, ";
     assert!(part.contains(wanted), "{part}");
     assert!(part.ends_with(", training.seed\n"), "{part}");
     sitescout(&["check-config", "/nonexistent.toml"]).code(1);

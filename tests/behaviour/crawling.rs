@@ -12,11 +12,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
-use sitescout::config::{Settings, Strategy};
-use sitescout::external::{EndReason, ExternalCrawler, Goals, ordering};
+use sitescout::config::{ResolveRule, Settings, Strategy};
+use sitescout::external::{EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
 use sitescout::fetch::{Archive, FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::store::KeyValueStore;
+use sitescout::verdicts::ShownVerdict;
 use sitescout::web::{FetchedPage, PageUrl, UndecidedReason, Verdict};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -452,37 +453,176 @@ impl Fetcher for Faulty {
     }
 }
 
-#[test]
-fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
-    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
-    let fetcher = Arc::new(Faulty(archive.expect("the small archive")));
+/// Crawls the small archive through a fetcher, in memory, until no site is left.
+fn crawl_through(fetcher: Arc<dyn Fetcher>, settings: &Settings) -> Vec<ShownVerdict> {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
     let model = SiteModel::from_bytes(&fs::read(model).expect("a file")).expect("a model");
-    let settings = Settings::default();
-    let crawler = InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS);
+    let topic = TopicCrawl {
+        name: "sailing".to_owned(),
+        crawler: InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS),
+        ordering: ordering(Strategy::Combined, 1),
+        goals: Goals::default(),
+    };
     let runtime = Runtime::new().expect("a runtime");
-    let verdicts = runtime.block_on(async {
+    runtime.block_on(async {
         let store = Arc::new(KeyValueStore::in_memory().expect("memory"));
-        let order = ordering(Strategy::Combined, 1);
-        let goals = Goals::default();
-        let opening =
-            ExternalCrawler::open(store, "sailing", crawler, order, &settings, goals).await;
+        let seats = Seats::new(settings.external.crawlers);
+        let opening = ExternalCrawler::open(store, topic, &seats, settings).await;
         let external = opening.expect("a crawler");
-        let start = "https://harbour-sailing.example/"
-            .parse()
-            .expect("an address");
+        let start = "https://harbour-sailing.example/".parse();
+        let start = start.expect("an address");
         external.start_at(vec![start]).await.expect("a start");
-        let mut verdicts = BTreeMap::new();
+        let mut verdicts = Vec::new();
         let crawl = external.crawl(std::future::pending(), |shown, _| {
-            verdicts.insert(shown.site.to_string(), shown.verdict);
+            verdicts.push(shown.clone());
         });
         let (reason, totals) = crawl.await.expect("an end");
         assert_eq!(reason, EndReason::BorderEmpty { deferred: 0 });
         assert_eq!((totals.border, totals.taken), (0, 0));
         verdicts
-    });
-    let broken = verdicts.get("bay-regatta.example");
+    })
+}
+
+#[test]
+fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let fetcher = Arc::new(Faulty(archive.expect("the small archive")));
+    let verdicts = crawl_through(fetcher, &Settings::default());
+    let broken = verdicts
+        .iter()
+        .find(|shown| shown.site.as_str() == "bay-regatta.example");
     let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
-    assert_eq!(broken, Some(&interrupted));
+    assert_eq!(broken.map(|shown| shown.verdict), Some(interrupted));
     assert!(verdicts.len() > 8, "{verdicts:?}");
+}
+
+// === crowded addresses ===
+
+/// The small archive, all of it on one machine.
+struct OneMachine(Archive);
+
+#[async_trait]
+impl Fetcher for OneMachine {
+    async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        let mut fetched = self.0.fetch(page).await?;
+        fetched.transfer.address = Some("192.0.2.1".parse().expect("an address"));
+        Ok(fetched)
+    }
+}
+
+#[test]
+fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let fetcher = Arc::new(OneMachine(archive.expect("the small archive")));
+    let mut settings = Settings::default();
+    settings.external.crawlers = 1;
+    settings.external.sites_per_address = 3;
+    let verdicts = crawl_through(fetcher.clone(), &settings);
+    let full = Verdict::Undecided(UndecidedReason::AddressFull);
+    let answered: Vec<&ShownVerdict> = verdicts.iter().filter(|shown| shown.pages > 0).collect();
+    assert!(answered.len() > 4, "{verdicts:?}");
+    for (at, shown) in answered.iter().enumerate() {
+        assert_eq!(shown.verdict == full, at >= 3, "{shown:?}");
+        assert!(shown.verdict != full || shown.pages == 1, "{shown:?}");
+    }
+    let rule = ResolveRule {
+        host: "*".to_owned(),
+        address: "192.0.2.1:80".parse().expect("an address"),
+        tls: false,
+    };
+    settings.fetch.resolve = vec![rule];
+    let verdicts = crawl_through(fetcher, &settings);
+    assert!(
+        verdicts.iter().all(|shown| shown.verdict != full),
+        "who is mapped there is ours"
+    );
+}
+
+// === topics ===
+
+/// Makes topics out of the one there is: the same model, with other wishes.
+fn topics(place: &Place, topics: &[(&str, &str)]) {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
+    for (name, wishes) in topics {
+        let directory = place.path("models").join(name);
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::copy(&model, directory.join("site-model.bin")).expect("a model");
+        let topic = format!(
+            "name = '{name}'\nstart_sites = ['harbour-sailing.example']\n{wishes}\n\
+             [training]\ntarget_sites = []\nother_sites = []\n"
+        );
+        fs::write(directory.join("topic.toml"), topic).expect("a topic");
+    }
+}
+
+#[test]
+fn several_topics_are_crawled_for_at_once_each_by_its_own_wishes() {
+    let place = Place::new();
+    topics(&place, &[("boats", ""), ("few", "wanted = 2")]);
+    let web = "--json --models models --web warc:coast.warc.gz --crawlers 2";
+    let alone = lines(&place.run(&format!("crawl boats {web} --state alone")));
+    let output = place.run(&format!("crawl boats few {web} --state both"));
+    let both = lines(&output);
+    let of = |topic: &str| {
+        let lines = both.iter().filter(|line| line["topic"] == topic);
+        lines.cloned().collect::<Vec<_>>()
+    };
+    let sorted = |lines: &[Value]| hosts(lines).into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&of("boats")), sorted(&alone));
+    let is_find = |line: &&Value| line["verdict"] == "relevant" && line["start"] == false;
+    let few = of("few");
+    assert_eq!(few.iter().filter(is_find).count(), 2, "{few:?}");
+    let numbers: BTreeSet<u64> = both
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    assert_eq!(
+        numbers,
+        (1..=both.len() as u64).collect(),
+        "one sequence over all topics"
+    );
+    let told = text(&output.stderr);
+    assert!(told.contains("boats: ended: no site is left"), "{told}");
+    assert!(
+        told.contains("few: ended: as many sites as were wanted"),
+        "{told}"
+    );
+    for topic in ["boats", "few"] {
+        let listed = place.run(&format!("export --topic {topic} --state both"));
+        let listed = text(&listed.stdout).lines().count();
+        let relevant = of(topic);
+        let relevant = relevant.iter().filter(|line| line["verdict"] == "relevant");
+        assert_eq!(listed, relevant.count());
+    }
+    let refused = place.run(&format!("crawl boats few {web} --start a.example"));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--start goes with one topic"));
+}
+
+#[test]
+fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set() {
+    let place = Place::new();
+    topics(&place, &[("boats", "")]);
+    let crawl = "crawl boats --json --models models --web warc:coast.warc.gz --crawlers 1";
+    let first = lines(&place.run(crawl));
+    topics(&place, &[("boats", "p_threshold = 0.99")]);
+    assert_eq!(lines(&place.run(crawl)), [Value::Null; 0]);
+    fs::write(
+        place.path("anew.toml"),
+        "[external]\nold_verdicts = 'rejudge-all'\n",
+    )
+    .expect("settings");
+    let anew = format!("{crawl} --config anew.toml --wanted 1");
+    let second = lines(&place.run(&anew));
+    let sorted = |lines: &[Value]| hosts(lines).into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&first), sorted(&second));
+    assert_eq!(second[0]["seq"], first.len() + 1);
+    let pages = |lines: &[Value]| {
+        let pages = lines.iter().filter_map(|line| line["pages"].as_u64());
+        pages.sum::<u64>()
+    };
+    assert!(pages(&second) > pages(&first), "0.99 takes more reading");
+    let all = place.run("export --topic boats --format jsonl --all");
+    assert_eq!(text(&all.stdout).lines().count(), first.len(), "none twice");
+    assert_eq!(lines(&place.run(&anew)), [Value::Null; 0], "once is enough");
 }

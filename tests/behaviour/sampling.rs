@@ -390,6 +390,27 @@ fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
 }
 
 #[test]
+fn more_is_read_for_links_while_sites_are_scarce() {
+    let read = |purpose| {
+        let web = ScriptedWeb::default()
+            .page(SITE, &sailing(0, &["/a", "/b", "http://one.example/"]))
+            .page(&at("/a"), &sailing(3, &["http://two.example/"]))
+            .page(&at("/b"), &sailing(4, &["http://three.example/"]));
+        let web = Arc::new(web);
+        let settings = InternalSettings {
+            link_threshold: 0.0,
+            scarce_link_threshold: 6.0,
+            ..InternalSettings::default()
+        };
+        let report = visit(&web, order(purpose), settings);
+        assert_eq!(report.verdict, Verdict::Relevant);
+        (report.steps.len(), report.transversal_links.len())
+    };
+    assert_eq!(read(Purpose::VerdictAndLinks), (2, 2));
+    assert_eq!(read(Purpose::VerdictAndManyLinks), (3, 3));
+}
+
+#[test]
 fn an_irrelevant_site_is_not_read_on_for_links() {
     let web = ScriptedWeb::default()
         .page(SITE, &baking(0, &["/a", "/b"]))

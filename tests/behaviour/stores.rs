@@ -1,10 +1,11 @@
 //! The promises of a store, held against each store there is.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sitescout::config::StoreSettings;
+use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
     StoreError, TakenSite, TopicId, TopicOpening,
@@ -51,11 +52,16 @@ impl Ranking for FirstCome {
     }
 }
 
+/// The model of all reports below.
+const MODEL: ModelFingerprint = ModelFingerprint::from_bits(7);
+
 fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
     TopicOpening {
         name: "sailing".to_owned(),
         ranking: Arc::new(ranking),
         sites_per_domain: 3,
+        model: MODEL,
+        old_verdicts: OldVerdicts::Keep,
     }
 }
 
@@ -110,7 +116,7 @@ impl Shelf {
     async fn judge(&self, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Option<u64> {
         let outcome = outcome(self.topic, host, verdict, edges);
         let recorded = self.store.record(vec![outcome]).await;
-        recorded.expect("a record")[0]
+        recorded.expect("a record")[0].seq
     }
 }
 
@@ -140,7 +146,7 @@ fn edge(host: &str, global: f64, local: f64) -> NewEdge {
 
 fn outcome(topic: TopicId, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
     let visit = SiteVisit::at(&home(host));
-    let mut report = SiteReport::interrupted(visit, ModelFingerprint::from_bits(7));
+    let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;
     report.stop_reason = StopReason::Confident;
     report.confidence = SiteConfidence::new(0.75).expect("a confidence");
@@ -332,6 +338,127 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
 }
 
 #[tokio::test]
+async fn who_recommends_an_alias_later_recommends_the_site_it_leads_to() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["old.example", "fan.test"], true).await;
+        shelf.take(9).await;
+        let alias = Verdict::Undecided(UndecidedReason::Alias);
+        let mut outcome = outcome(shelf.topic, "old.example", alias, Vec::new());
+        outcome.report.alias_of = Some(home("new.org"));
+        shelf.store.record(vec![outcome]).await.expect("a record");
+        let edges = vec![edge("old.example", 0.8, 0.6)];
+        shelf.judge("fan.test", Verdict::Relevant, edges).await;
+        let recommended_by = async |host: &str| {
+            let site: SiteId = host.parse().expect("a host");
+            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+            let by = file.expect("a file").recommended_by.into_iter();
+            by.map(|edge| edge.source.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(recommended_by("new.org").await, ["fan.test"]);
+        assert_eq!(recommended_by("old.example").await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn an_alias_takes_no_share_of_its_domain() {
+    for shelf in Shelf::all().await {
+        let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
+        assert_eq!(shelf.enter(&farm, false).await, 3);
+        assert_eq!(shelf.take(1).await, ["a.farm.test"]);
+        assert_eq!(shelf.enter(&["d.farm.test"], false).await, 0);
+        let alias = Verdict::Undecided(UndecidedReason::Alias);
+        let mut outcome = outcome(shelf.topic, "a.farm.test", alias, Vec::new());
+        outcome.report.alias_of = Some(home("elsewhere.org"));
+        shelf.store.record(vec![outcome]).await.expect("a record");
+        assert_eq!(shelf.enter(&["d.farm.test"], false).await, 1);
+        assert_eq!(shelf.enter(&["e.farm.test"], false).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
+    for shelf in Shelf::all().await {
+        let address: IpAddr = "192.0.2.7".parse().expect("an address");
+        let judge = async |host: &str| {
+            let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+            outcome.report.address = Some(address);
+            let recorded = shelf.store.record(vec![outcome]).await;
+            recorded.expect("a record")[0].sites_at_address
+        };
+        let full = async |sites| {
+            let full = shelf.store.full_addresses(shelf.topic, sites).await;
+            full.expect("a read")
+        };
+        shelf.enter(&["a.example", "b.test"], false).await;
+        shelf.take(9).await;
+        assert_eq!(judge("a.example").await, 1);
+        assert_eq!(full(2).await, [address; 0]);
+        assert_eq!(judge("b.test").await, 2);
+        assert_eq!(full(2).await, [address]);
+        let anew = TopicOpening {
+            model: ModelFingerprint::from_bits(8),
+            old_verdicts: OldVerdicts::RejudgeAll,
+            ..opening(Combined)
+        };
+        shelf.store.open_topic(anew).await.expect("a topic");
+        assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
+        assert_eq!(judge("a.example").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() {
+    for (old_verdicts, due) in [
+        (OldVerdicts::Keep, vec![]),
+        (OldVerdicts::RejudgeRelevant, vec!["good.example"]),
+        (OldVerdicts::RejudgeAll, vec!["bad.test", "good.example"]),
+    ] {
+        for shelf in Shelf::all().await {
+            let hosts = ["good.example", "bad.test"];
+            shelf.enter(&hosts, false).await;
+            shelf.take(9).await;
+            let edges = vec![edge("next.org", 1.0, 1.0)];
+            shelf.judge("good.example", Verdict::Relevant, edges).await;
+            shelf
+                .judge("bad.test", Verdict::Irrelevant, Vec::new())
+                .await;
+            let open = async |model| {
+                let opening = TopicOpening {
+                    model: ModelFingerprint::from_bits(model),
+                    old_verdicts,
+                    ..opening(Combined)
+                };
+                shelf.store.open_topic(opening).await.expect("a topic");
+            };
+            open(7).await;
+            assert_eq!(
+                shelf.store.next_due(shelf.topic).await.expect("a read"),
+                None
+            );
+            open(8).await;
+            open(8).await;
+            let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+            assert_eq!(
+                judged.len(),
+                2,
+                "the old verdicts stand until there are new ones"
+            );
+            let mut wanted = due.clone();
+            wanted.push("next.org");
+            assert_eq!(shelf.take(9).await, wanted);
+            for (at, host) in due.iter().enumerate() {
+                let seq = shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+                assert_eq!(seq, Some(at as u64 + 3));
+            }
+            let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+            let relevant = 1 + u64::from(due.contains(&"bad.test"));
+            assert_eq!((totals.relevant, totals.deferred), (relevant, 0));
+            assert_eq!(totals.relevant + totals.irrelevant, 2);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_registrable_domain_has_its_share_of_the_border_and_no_more() {
     for shelf in Shelf::all().await {
         let hosts: Vec<String> = (0..10)
@@ -385,6 +512,71 @@ async fn who_was_not_handed_out_cannot_be_reported_on_and_nothing_is_half_record
         let edges = vec![edge("new.org", 0.5, 0.5)];
         let seq = shelf.judge("a.example", Verdict::Relevant, edges).await;
         assert_eq!(seq, Some(1), "and the store goes on");
+    }
+}
+
+// === forgetting ===
+
+#[tokio::test]
+async fn edges_to_sites_that_are_not_relevant_are_forgotten_if_so_set() {
+    for (edges, wanted) in [(EdgeRetention::All, 2), (EdgeRetention::Relevant, 0)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = StoreSettings {
+            edges,
+            ..StoreSettings::default()
+        };
+        let store = KeyValueStore::open(directory.path(), &settings).expect("a store");
+        let shelf = Shelf::over(store, None).await;
+        shelf.enter(&["one.test", "two.org"], true).await;
+        shelf.take(9).await;
+        let both = || {
+            vec![
+                edge("good.example", 0.9, 0.9),
+                edge("bad.example", 0.8, 0.8),
+            ]
+        };
+        shelf.judge("one.test", Verdict::Relevant, both()).await;
+        assert_eq!(shelf.take(9).await, ["good.example", "bad.example"]);
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        shelf
+            .judge("bad.example", Verdict::Irrelevant, Vec::new())
+            .await;
+        // This one comes after the verdicts.
+        shelf.judge("two.org", Verdict::Relevant, both()).await;
+        let edges_to = async |host: &str| {
+            let site: SiteId = host.parse().expect("a host");
+            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+            let file = file.expect("a file");
+            assert_eq!(file.standing.edges as usize, file.recommended_by.len());
+            file.recommended_by.len()
+        };
+        assert_eq!(edges_to("good.example").await, 2);
+        assert_eq!(edges_to("bad.example").await, wanted);
+    }
+}
+
+#[tokio::test]
+async fn evidence_is_forgotten_with_age_and_the_verdict_stays() {
+    for (evidence_age, is_kept) in [(Duration::from_hours(1), true), (Duration::ZERO, false)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = StoreSettings {
+            evidence_age,
+            ..StoreSettings::default()
+        };
+        let store = KeyValueStore::open(directory.path(), &settings).expect("a store");
+        let shelf = Shelf::over(store, None).await;
+        shelf.enter(&["old.test", "new.org"], true).await;
+        shelf.take(9).await;
+        for host in ["old.test", "new.org"] {
+            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+        }
+        let site: SiteId = "old.test".parse().expect("a host");
+        let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+        let file = file.expect("a file");
+        assert_eq!(file.evidence.is_some(), is_kept);
+        assert_eq!(file.judged.map(|judged| judged.seq), Some(1));
     }
 }
 
