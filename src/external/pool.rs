@@ -186,3 +186,30 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_share_the_seats_and_who_is_away_leaves_its_share() {
+        let seats = Seats::new(7);
+        seats.join();
+        assert_eq!(seats.share(), 7);
+        seats.join();
+        seats.join();
+        assert_eq!(seats.share(), 2);
+        let second = Seated(Arc::clone(&seats));
+        second.0.leave();
+        let away = Away(Arc::clone(&seats));
+        assert_eq!(seats.share(), 3);
+        drop(away);
+        assert_eq!(seats.share(), 2);
+        drop(second);
+        assert_eq!(seats.share(), 3);
+        for _ in 0..100 {
+            seats.join();
+        }
+        assert_eq!(seats.share(), 1, "everybody has one");
+    }
+}

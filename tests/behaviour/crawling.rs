@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
-use sitescout::config::{ResolveRule, Settings, Strategy};
+use sitescout::config::{ResolveRule, Settings, Strategy, TopicDefinition};
 use sitescout::external::{EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
 use sitescout::fetch::{Archive, FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
@@ -319,6 +319,61 @@ fn what_cannot_be_done_is_told() {
     let output = place.crawl("--state mine");
     assert_eq!(output.status.code(), Some(65));
     assert!(text(&output.stderr).contains("holds files, but no store"));
+}
+
+#[test]
+fn orderings_are_compared_on_labelled_sites() {
+    let place = Place::new();
+    let topic = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/topic.toml");
+    let topic = fs::read_to_string(topic).expect("a topic");
+    let topic = TopicDefinition::parse(&topic).expect("a topic");
+    let label = |sites: &[Vec<String>], topic: &str| {
+        let sites = sites.iter().flatten();
+        sites
+            .map(|site| format!("{site}\t{topic}\n"))
+            .collect::<String>()
+    };
+    let labels = label(&topic.target_sites, "sailing") + &label(&topic.other_sites, "other");
+    fs::write(place.path("labels.tsv"), labels).expect("labels");
+    let results = lines(&place.run(
+        "evaluate crawl --warc coast.warc.gz --labels labels.tsv --topic sailing --draws 2 \
+         --start-sites 1 --json",
+    ));
+    let [result] = &results[..] else {
+        panic!("one topic: {results:?}");
+    };
+    let curves = result["curves"].as_array().expect("curves");
+    let names: Vec<&str> = curves
+        .iter()
+        .filter_map(|curve| curve["ordering"].as_str())
+        .collect();
+    let wanted = [
+        "combined",
+        "global",
+        "local",
+        "breadth-first",
+        "random",
+        "true labels",
+    ];
+    assert_eq!(names, wanted);
+    let targets = result["targets"].as_f64().expect("a mean");
+    assert!(targets >= 1.0, "{result}");
+    for curve in curves {
+        let figure = |name: &str, at: usize| curve[name][at].as_f64().expect("a mean");
+        for at in 0..3 {
+            assert!(figure("found", at) <= figure("reached", at), "{curve}");
+            assert!(figure("reached", at) <= targets, "{curve}");
+            assert!(at == 0 || figure("reached", at) >= figure("reached", at - 1));
+        }
+        assert!(figure("pages", 2) >= 1.0, "{curve}");
+    }
+    let output = place.run(
+        "evaluate crawl --warc coast.warc.gz --labels labels.tsv --topic sailing --draws 1 \
+         --start-sites 1",
+    );
+    let printed = text(&output.stdout);
+    assert!(printed.contains("targets reached"), "{printed}");
+    assert!(printed.lines().all(|line| line.len() <= 80), "{printed}");
 }
 
 // === killed ===
