@@ -39,7 +39,7 @@ const CONFINED: [(&str, &[&str]); 32] = [
     ("quick_cache", &["fetch"]),
     ("sha1", &["fetch"]),
     ("humantime", &["config", "fetch", "cli"]),
-    ("prometheus", &["telemetry", "fetch"]),
+    ("prometheus", &["telemetry", "fetch", "external"]),
     ("rayon", &["classify", "training", "lab"]),
 ];
 

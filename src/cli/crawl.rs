@@ -14,9 +14,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::config::{Settings, Strategy};
-use crate::external::{EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
+use crate::external::{
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+};
 use crate::internal::InternalCrawler;
 use crate::store::{KeyValueStore, SiteStore, TopicTotals};
+use crate::telemetry::Metrics;
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
 
@@ -119,7 +122,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     check_topics(arguments)?;
     let web = Web::open(&arguments.web, arguments.record.as_deref(), &settings)?;
     let topics = arguments.topics.iter();
-    let topics = topics.map(|topic| open_topic(topic, arguments, &web, &settings));
+    let metrics = CrawlMetrics::register(&Metrics::new());
+    let topics = topics.map(|topic| open_topic(topic, arguments, &web, &metrics, &settings));
     let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::runtime()?.block_on(async {
@@ -149,6 +153,7 @@ fn open_topic(
     name: &str,
     arguments: &Arguments,
     web: &Web,
+    metrics: &CrawlMetrics,
     settings: &Settings,
 ) -> anyhow::Result<(TopicCrawl, Vec<PageUrl>)> {
     let directory = arguments.models.join(name);
@@ -179,6 +184,7 @@ fn open_topic(
             wanted: arguments.wanted.or(definition.wanted),
             max_pages: arguments.max_pages,
         },
+        metrics: metrics.clone(),
     };
     Ok((topic, starts.context("a start site cannot be used")?))
 }

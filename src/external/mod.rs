@@ -14,6 +14,7 @@
 //! - A crawl that is stopped loses nothing: what was not finished is visited again.
 
 mod edges;
+mod metrics;
 mod ordering;
 mod pool;
 mod progress;
@@ -34,6 +35,8 @@ use crate::store::{
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
 use crate::web::{PageUrl, Purpose, SiteVisit};
 pub use edges::edges_of;
+pub use metrics::CrawlMetrics;
+use metrics::TopicMetrics;
 pub use ordering::{Ordering, ordering};
 pub use pool::Seats;
 use pool::{Ended, Pool};
@@ -52,6 +55,8 @@ pub struct TopicCrawl {
     pub ordering: Arc<dyn Ordering>,
     /// When to end.
     pub goals: Goals,
+    /// Where its figures go.
+    pub metrics: CrawlMetrics,
 }
 
 /// What a crawl is to reach.
@@ -93,6 +98,7 @@ pub struct ExternalCrawler {
     mapped: Vec<ResolveRule>,
     goals: Goals,
     recent: RecentPprs,
+    metrics: TopicMetrics,
     /// Where enough sites were judged.
     full_addresses: Arc<BTreeSet<IpAddr>>,
 }
@@ -109,6 +115,7 @@ impl ExternalCrawler {
     ) -> Result<Self, StoreError> {
         let external = settings.external.clone();
         let ordering = topic.ordering;
+        let metrics = topic.metrics.of_topic(&topic.name);
         let opening = TopicOpening {
             name: topic.name,
             ranking: Arc::clone(&ordering) as Arc<dyn Ranking>,
@@ -123,6 +130,7 @@ impl ExternalCrawler {
             ledger: Ledger::new(Arc::clone(&store), id, &settings.store, &external),
             pool: Pool::new(topic.crawler, seats),
             recent: RecentPprs::new(&external),
+            metrics,
             mapped: settings.fetch.resolve.clone(),
             settings: external,
             store,
@@ -156,6 +164,7 @@ impl ExternalCrawler {
                 break reason;
             }
             self.fill_seats(&totals).await?;
+            self.metrics.stand_at(&totals, self.pool.busy());
             if self.pool.is_empty() {
                 let Some(wait) = self.next_due().await? else {
                     let deferred = self.store.totals(self.topic).await?.deferred;
@@ -180,6 +189,7 @@ impl ExternalCrawler {
         };
         let rest = self.pool.drain(patience).await;
         let totals = self.record(rest, &mut tell).await?;
+        self.metrics.stand_at(&totals, 0);
         Ok((reason, totals))
     }
 
@@ -260,6 +270,7 @@ impl ExternalCrawler {
             self.recent.add(pages, is_find);
         }
         for verdict in &shown {
+            self.metrics.count_verdict(verdict.verdict);
             if let Some(address) = verdict.full_address {
                 Arc::make_mut(&mut self.full_addresses).insert(address);
             }
@@ -274,6 +285,7 @@ impl ExternalCrawler {
             report,
             is_broken,
         } = ended;
+        self.metrics.count_visit(&report, is_broken);
         let is_permitted = |edge: &NewEdge| self.permits(&edge.entrance);
         let edges = self.ordering.weigh(&report).into_iter();
         let edges = edges.filter(is_permitted).collect();

@@ -114,6 +114,11 @@ impl Pool {
         self.visits.is_empty()
     }
 
+    /// How many visits are under way.
+    pub(super) fn busy(&self) -> usize {
+        self.visits.len()
+    }
+
     /// Sends an internal crawler to a site.
     pub(super) fn visit(&mut self, taken: TakenSite, visit: SiteVisit) {
         let (crawler, order) = (self.crawler.clone(), visit.clone());

@@ -21,11 +21,14 @@ use tokio::sync::Notify;
 
 use crate::classify::{ExampleSite, SiteModel};
 use crate::config::{Settings, Strategy};
-use crate::external::{ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering};
+use crate::external::{
+    CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering,
+};
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, StoreError};
+use crate::telemetry::Metrics;
 use crate::training::{Corpus, fit_model, folds};
 use crate::web::{PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
 
@@ -223,6 +226,7 @@ impl CrawlExperiment<'_> {
             crawler,
             ordering,
             goals: Goals::default(),
+            metrics: CrawlMetrics::register(&Metrics::new()),
         };
         let external = ExternalCrawler::open(store, topic, &Seats::new(1), &settings).await?;
         external.start_at(starts.to_vec()).await?;

@@ -13,10 +13,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings, Strategy, TopicDefinition};
-use sitescout::external::{EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
+use sitescout::external::{
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+};
 use sitescout::fetch::{Archive, FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::store::KeyValueStore;
+use sitescout::telemetry::Metrics;
 use sitescout::verdicts::ShownVerdict;
 use sitescout::web::{FetchedPage, PageUrl, UndecidedReason, Verdict};
 use tempfile::TempDir;
@@ -330,11 +333,12 @@ fn orderings_are_compared_on_labelled_sites() {
     let label = |sites: &[Vec<String>], topic: &str| {
         let sites = sites.iter().flatten();
         sites
-            .map(|site| format!("{site}\t{topic}\n"))
-            .collect::<String>()
+            .map(|site| format!("{site}\t{topic}"))
+            .collect::<Vec<_>>()
     };
-    let labels = label(&topic.target_sites, "sailing") + &label(&topic.other_sites, "other");
-    fs::write(place.path("labels.tsv"), labels).expect("labels");
+    let mut labels = label(&topic.target_sites, "sailing");
+    labels.extend(label(&topic.other_sites, "other"));
+    fs::write(place.path("labels.tsv"), labels.join("\n")).expect("labels");
     let results = lines(&place.run(
         "evaluate crawl --warc coast.warc.gz --labels labels.tsv --topic sailing --draws 2 \
          --start-sites 1 --json",
@@ -509,7 +513,11 @@ impl Fetcher for Faulty {
 }
 
 /// Crawls the small archive through a fetcher, in memory, until no site is left.
-fn crawl_through(fetcher: Arc<dyn Fetcher>, settings: &Settings) -> Vec<ShownVerdict> {
+fn crawl_through(
+    fetcher: Arc<dyn Fetcher>,
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Vec<ShownVerdict> {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
     let model = SiteModel::from_bytes(&fs::read(model).expect("a file")).expect("a model");
     let topic = TopicCrawl {
@@ -517,6 +525,7 @@ fn crawl_through(fetcher: Arc<dyn Fetcher>, settings: &Settings) -> Vec<ShownVer
         crawler: InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS),
         ordering: ordering(Strategy::Combined, 1),
         goals: Goals::default(),
+        metrics: CrawlMetrics::register(metrics),
     };
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
@@ -542,13 +551,36 @@ fn crawl_through(fetcher: Arc<dyn Fetcher>, settings: &Settings) -> Vec<ShownVer
 fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
     let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
     let fetcher = Arc::new(Faulty(archive.expect("the small archive")));
-    let verdicts = crawl_through(fetcher, &Settings::default());
+    let metrics = Metrics::new();
+    let verdicts = crawl_through(fetcher, &Settings::default(), &metrics);
     let broken = verdicts
         .iter()
         .find(|shown| shown.site.as_str() == "bay-regatta.example");
     let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
     assert_eq!(broken.map(|shown| shown.verdict), Some(interrupted));
     assert!(verdicts.len() > 8, "{verdicts:?}");
+    let figures = metrics.render();
+    let undecided = verdicts
+        .iter()
+        .filter(|shown| shown.verdict.name() == "undecided")
+        .count();
+    for line in [
+        "sitescout_visit_panics_total{topic=\"sailing\"} 1".to_owned(),
+        format!(
+            "sitescout_sites_judged_total{{topic=\"sailing\",verdict=\"undecided\"}} {undecided}"
+        ),
+        format!(
+            "sitescout_pages_per_visit_count{{topic=\"sailing\"}} {}",
+            verdicts.len()
+        ),
+        "sitescout_border_sites{topic=\"sailing\"} 0".to_owned(),
+        "sitescout_internal_crawlers_busy{topic=\"sailing\"} 0".to_owned(),
+    ] {
+        assert!(
+            figures.lines().any(|figure| figure == line),
+            "{line}: {figures}"
+        );
+    }
 }
 
 // === crowded addresses ===
@@ -572,7 +604,7 @@ fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
     let mut settings = Settings::default();
     settings.external.crawlers = 1;
     settings.external.sites_per_address = 3;
-    let verdicts = crawl_through(fetcher.clone(), &settings);
+    let verdicts = crawl_through(fetcher.clone(), &settings, &Metrics::new());
     let full = Verdict::Undecided(UndecidedReason::AddressFull);
     let answered: Vec<&ShownVerdict> = verdicts.iter().filter(|shown| shown.pages > 0).collect();
     assert!(answered.len() > 4, "{verdicts:?}");
@@ -586,7 +618,7 @@ fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
         tls: false,
     };
     settings.fetch.resolve = vec![rule];
-    let verdicts = crawl_through(fetcher, &settings);
+    let verdicts = crawl_through(fetcher, &settings, &Metrics::new());
     assert!(
         verdicts.iter().all(|shown| shown.verdict != full),
         "who is mapped there is ours"
