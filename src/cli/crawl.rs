@@ -129,8 +129,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     sources::runtime()?.block_on(async {
         let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
-        web.finish().await?;
-        ended
+        let recorded = web.finish().await;
+        ended.and(recorded)
     })?;
     Ok(ExitCode::Success)
 }
@@ -323,7 +323,8 @@ impl Printer {
     fn flush(&self) -> anyhow::Result<()> {
         self.bar.finish_and_clear();
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(out.flush()?)
+        let flushed = out.flush();
+        flushed.context("not all verdicts could be printed; `sitescout export` lists them")
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::classify::ModelFileError;
-use crate::fetch::{ArchiveError, LiveWebError};
+use crate::fetch::{ArchiveError, LiveWebError, RecordError};
 use crate::store::StoreError;
 use crate::training::LabelsError;
 
@@ -26,13 +26,17 @@ pub enum ExitCode {
     Usage,
     /// An input is damaged or is not what it should be. `EX_DATAERR` of sysexits.h.
     DamagedData,
+    /// A disk is full, cannot be written to, or fails. What was recorded is kept. `EX_IOERR`
+    /// of sysexits.h.
+    Disk,
     /// The settings cannot be used; starting again will not help. `EX_CONFIG` of sysexits.h.
     Config,
 }
 
 /// What `--help` says about them.
 pub(super) const HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged input, 78 unusable settings";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged input, 74 full or
+unusable disk, 78 unusable settings";
 
 impl ExitCode {
     /// The number that the process ends with.
@@ -43,6 +47,7 @@ impl ExitCode {
             Self::Failure => 1,
             Self::Usage => 2,
             Self::DamagedData => 65,
+            Self::Disk => 74,
             Self::Config => 78,
         }
     }
@@ -63,6 +68,9 @@ impl ExitCode {
         if is_bad_input || is_bad_store {
             return Self::DamagedData;
         }
+        if is_disk_trouble(error) {
+            return Self::Disk;
+        }
         match error.downcast_ref::<ArchiveError>() {
             Some(ArchiveError::Damaged { .. } | ArchiveError::NotAnArchive { .. }) => {
                 Self::DamagedData
@@ -76,6 +84,30 @@ impl From<ExitCode> for std::process::ExitCode {
     fn from(code: ExitCode) -> Self {
         code.number().into()
     }
+}
+
+/// Whether it is the disk, whatever was to be written to it.
+fn is_disk_trouble(error: &anyhow::Error) -> bool {
+    let is_of_disk = |kind: io::ErrorKind| {
+        matches!(
+            kind,
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
+    };
+    let is_store = matches!(
+        error.downcast_ref::<StoreError>(),
+        Some(StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Unusable { .. })
+    );
+    let is_recording = matches!(
+        error.downcast_ref::<RecordError>(),
+        Some(RecordError::Create { source, .. } | RecordError::Write { source, .. })
+            if is_of_disk(source.kind())
+    );
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    is_store || is_recording || causes.any(|cause: &io::Error| is_of_disk(cause.kind()))
 }
 
 /// Whether the reader of our output left, as `head` does. That is no failure.

@@ -50,6 +50,12 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         Box::new(BufReader::new(file))
     };
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
+    let is_part = || {
+        format!(
+            "{} holds a part only; delete it before the next import",
+            arguments.state.display()
+        )
+    };
     let runtime = sources::runtime()?;
     let mut records = 0_u64;
     let mut portion = Vec::new();
@@ -60,10 +66,13 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         portion.push(line);
         records += 1;
         if portion.len() >= PORTION {
-            runtime.block_on(store.load(std::mem::take(&mut portion)))?;
+            let loading = store.load(std::mem::take(&mut portion));
+            runtime.block_on(loading).with_context(is_part)?;
         }
     }
-    runtime.block_on(store.load(portion))?;
+    runtime
+        .block_on(store.load(portion))
+        .with_context(is_part)?;
     complain(&format!("{} records imported", grouped(records)));
     Ok(ExitCode::Success)
 }

@@ -355,16 +355,27 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The disk is full.
-    #[error("the disk with the store in {} is full; nothing recorded is lost", .0.display())]
+    /// The disk is full, or a quota or a limit for files is reached.
+    #[error(
+        "the disk is full: no room for the store in {}; nothing recorded is lost, so make room and \
+         start again",
+        .0.display()
+    )]
     Full(PathBuf),
+    /// The files may be read at most.
+    #[error(
+        "the store in {} cannot be written to, and so not be opened; allow writing there, or use a \
+         copy in another directory",
+        .0.display()
+    )]
+    ReadOnly(PathBuf),
     /// The files cannot be read or written.
-    #[error("cannot use the store in {}: {source}", path.display())]
+    #[error("cannot use the store in {}: {cause}", path.display())]
     Unusable {
         /// The directory.
         path: PathBuf,
         /// What the system says.
-        source: Arc<io::Error>,
+        cause: Arc<io::Error>,
     },
     /// An earlier failure ended all writing.
     #[error("the store was closed after a failure: {0}")]

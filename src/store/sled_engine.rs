@@ -4,10 +4,21 @@
 //! what a disk understands by it: on Linux its `flush` never syncs the file. So after each
 //! flush the file is synced by us. All records stand in one tree, because batches are
 //! atomic within a tree only.
+//!
+//! Nor is it at its best when a write fails: whoever waits for that write may never be woken,
+//! and whoever drops the last handle may wait for ever or panic. So flushes are asked for
+//! again while there is no answer, and after a failure a handle is kept to the end of the
+//! process. What was synced before is whole, whatever follows.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use sled::{Batch, Db, Mode};
 
@@ -28,11 +39,15 @@ const UNFINISHED: &str = "sled-unfinished";
 /// Says that they once were.
 const READY_FILE: &str = "sled-ready";
 
+/// So long a flush is waited for before it is asked for again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 pub(super) struct SledEngine {
     db: Db,
     /// The log of sled, held open to be synced.
     log: File,
     directory: PathBuf,
+    has_failed: AtomicBool,
 }
 
 impl SledEngine {
@@ -66,21 +81,38 @@ impl SledEngine {
                 open()?
             }
         };
+        let engine = Self {
+            db,
+            log: File::open(data.join("db")).map_err(unusable)?,
+            directory: directory.to_owned(),
+            has_failed: AtomicBool::new(false),
+        };
         if !is_ready {
-            db.flush().map_err(|error| failed(directory, error))?;
+            engine.sync()?;
             let file = File::create(&ready).map_err(unusable)?;
             file.sync_all().map_err(unusable)?;
         }
-        let log = File::open(data.join("db")).map_err(unusable)?;
-        Ok(Self {
-            db,
-            log,
-            directory: directory.to_owned(),
-        })
+        Ok(engine)
     }
 
     fn failed(&self, error: sled::Error) -> StoreError {
         failed(&self.directory, error)
+    }
+
+    /// Notes that a write has failed, if it has.
+    fn noted<T>(&self, written: Result<T, StoreError>) -> Result<T, StoreError> {
+        if written.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl Drop for SledEngine {
+    fn drop(&mut self) {
+        if *self.has_failed.get_mut() {
+            mem::forget(self.db.clone());
+        }
     }
 }
 
@@ -118,15 +150,16 @@ impl Engine for SledEngine {
                 None => batch.remove(key),
             }
         }
-        self.db
-            .apply_batch(batch)
-            .map_err(|error| self.failed(error))
+        let applied = self.db.apply_batch(batch);
+        self.noted(applied.map_err(|error| self.failed(error)))
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.db.flush().map_err(|error| self.failed(error))?;
+        let db = self.db.clone();
+        let flushed = insistently(PATIENCE, move || db.flush());
+        self.noted(flushed.map_err(|error| self.failed(error)))?;
         let synced = self.log.sync_data();
-        synced.map_err(|error| unusable(&self.directory, error))
+        self.noted(synced.map_err(|error| unusable(&self.directory, error)))
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -160,14 +193,43 @@ fn write_mark(mark: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-fn unusable(directory: &Path, source: io::Error) -> StoreError {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+/// Asks, and asks again, each time with twice the patience, until there is an answer.
+fn insistently<T: Send + 'static>(
+    mut patience: Duration,
+    ask: impl Fn() -> T + Clone + Send + 'static,
+) -> T {
+    let (sender, answer) = mpsc::channel();
+    loop {
+        let (sender, question) = (sender.clone(), ask.clone());
+        let started = thread::Builder::new().spawn(move || {
+            let answer = panic::catch_unwind(AssertUnwindSafe(&question));
+            // Before anybody knows the answer, so that what it holds is free by then.
+            drop(question);
+            // Nobody listens if another was faster.
+            let _ = sender.send(answer);
+        });
+        if started.is_err() {
+            return ask();
+        }
+        match answer.recv_timeout(patience) {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(fault)) => panic::resume_unwind(fault),
+            Err(_) => patience *= 2,
+        }
+    }
+}
+
+fn unusable(directory: &Path, cause: io::Error) -> StoreError {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             StoreError::Full(directory.to_owned())
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            StoreError::ReadOnly(directory.to_owned())
         }
         _ => StoreError::Unusable {
             path: directory.to_owned(),
-            source: source.into(),
+            cause: cause.into(),
         },
     }
 }
@@ -178,7 +240,79 @@ fn failed(directory: &Path, error: sled::Error) -> StoreError {
         sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
             StoreError::Locked(directory.to_owned())
         }
-        sled::Error::Io(error) => unusable(directory, error),
+        sled::Error::Io(error) => unusable(directory, as_told(error)),
         other => StoreError::damaged(DATA.as_bytes(), &other.to_string()),
+    }
+}
+
+/// What the system said. sled hands the error of a write on as text, with its number in it.
+fn as_told(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let number = text.split_once("code: ").and_then(|(_, rest)| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    });
+    number.map_or(error, io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Condvar, Mutex};
+
+    use super::*;
+
+    /// Against hanging; what is waited for takes a moment.
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn a_failed_write_is_told_and_does_not_hang_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = SledEngine::open(directory.path(), &StoreSettings::default()).unwrap();
+        // Values as large as this one get files of their own.
+        fs::remove_dir(directory.path().join(DATA).join("blobs")).unwrap();
+        let large = (b"large".to_vec(), Some(vec![0; 1 << 20]));
+        let refused = engine.apply(Changes::from([large]));
+        assert!(matches!(refused, Err(StoreError::Unusable { .. })));
+        let (sender, ended) = mpsc::channel();
+        thread::spawn(move || {
+            drop(engine);
+            sender.send(())
+        });
+        assert_eq!(ended.recv_timeout(LONG), Ok(()));
+    }
+
+    #[test]
+    fn who_is_not_woken_is_asked_again() {
+        let calls: Arc<(Mutex<u32>, Condvar)> = Arc::default();
+        let (sender, answer) = mpsc::channel();
+        thread::spawn(move || {
+            let answer = insistently(Duration::from_millis(1), move || {
+                let mut called = calls.0.lock().unwrap();
+                *called += 1;
+                calls.1.notify_all();
+                // The first sleeps until the third has come.
+                drop(calls.1.wait_while(called, |called| *called < 3).unwrap());
+                "an answer"
+            });
+            sender.send(answer)
+        });
+        assert_eq!(answer.recv_timeout(LONG), Ok("an answer"));
+    }
+
+    #[test]
+    fn a_failed_write_is_told_in_the_words_of_the_system() {
+        for number in [5, 27, 28] {
+            let told = io::Error::from_raw_os_error(number);
+            let kept = sled::Error::from(io::Error::from_raw_os_error(number));
+            let sled::Error::Io(once) = kept.clone() else {
+                panic!("{kept:?}");
+            };
+            let sled::Error::Io(twice) = sled::Error::from(once).clone() else {
+                panic!("{kept:?}");
+            };
+            assert_eq!(as_told(twice).to_string(), told.to_string());
+        }
+        let other = io::Error::other("no number");
+        assert_eq!(as_told(other).to_string(), "no number");
     }
 }

@@ -30,12 +30,12 @@ use crate::recording::answer;
 use crate::{LIMITS, fixture, without_index};
 
 /// A directory with the small archive and room for a store.
-struct Place {
+pub(crate) struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self {
             directory: tempfile::tempdir().expect("a directory"),
         };
@@ -44,7 +44,7 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-fn lines(output: &Output) -> Vec<Value> {
+pub(crate) fn lines(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let text = text(&output.stdout);
     let lines = text.lines();
@@ -79,7 +79,7 @@ fn lines(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -383,7 +383,7 @@ fn orderings_are_compared_on_labelled_sites() {
 // === killed ===
 
 /// The sites of the small archive on loopback, slow enough to be interrupted.
-fn serve() -> (Runtime, Pathologies) {
+pub(crate) fn serve() -> (Runtime, Pathologies) {
     let runtime = Runtime::new().expect("a runtime");
     let web = runtime.block_on(Pathologies::start());
     let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());

@@ -27,6 +27,8 @@ mod stores;
 
 // === the external crawler ===
 mod crawling;
+#[cfg(unix)]
+mod exhaustion;
 
 // === settings and commands ===
 mod commands;

@@ -1,0 +1,292 @@
+//! What a crawl does when the machine has no more to give: no room on the disk, a disk that
+//! cannot be written to.
+//!
+//! Limits of the shell are at hand everywhere, so every case is shown with them. Where an
+//! ordinary user may mount file systems of his own, a real disk is filled as well.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::crawling::{Place, lines, serve, text};
+use crate::pathologies::Pathologies;
+
+/// `EX_IOERR` of sysexits.h.
+const DISK: i32 = 74;
+
+/// Far more than anything here takes: whoever needs longer hangs.
+const LONGEST: Duration = Duration::from_mins(3);
+
+/// Runs to the end, which must come by itself.
+fn ended(command: &mut Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("a process");
+    let process = child.id();
+    let (sender, output) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = output.recv_timeout(LONGEST) else {
+        let _ = Command::new("kill")
+            .args(["-9", &process.to_string()])
+            .status();
+        panic!("it hangs: {command:?}");
+    };
+    output.expect("an end")
+}
+
+/// The program with these arguments, in the process of a shell that has set limits first.
+fn within(place: &Place, limits: &str, arguments: &str) -> Command {
+    let mut shell = Command::new("sh");
+    let script = format!("{limits} && exec \"$0\" {arguments}");
+    shell
+        .current_dir(place.path(""))
+        .args(["-c", &script, env!("CARGO_BIN_EXE_sitescout")]);
+    shell
+}
+
+fn limited(place: &Place, limits: &str, arguments: &str) -> Output {
+    ended(&mut within(place, limits, arguments))
+}
+
+fn unlimited(place: &Place, arguments: &str) -> Output {
+    limited(place, "true", arguments)
+}
+
+/// Runs a script in which file systems can be mounted, if this machine lets us.
+#[allow(clippy::print_stdout, reason = "what was not done is worth knowing")]
+fn with_mounts(place: &Place, script: &str) -> Option<Output> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command
+            .current_dir(place.path(""))
+            .args(["-rm", "sh", "-ec", script])
+            .arg(env!("CARGO_BIN_EXE_sitescout"));
+        command
+    };
+    let trial = "mkdir mounted; mount -t tmpfs none mounted; umount mounted; rmdir mounted";
+    let can = unshare(trial).output();
+    if !can.is_ok_and(|trial| trial.status.success()) {
+        println!("left out: this machine does not let us mount a small disk");
+        return None;
+    }
+    let output = ended(&mut unshare(script));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Some(output)
+}
+
+/// The settings that lead all of `*.example` to a web on loopback.
+fn lead_to(web: &Pathologies, place: &Place) {
+    let settings = format!(
+        "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
+         [fetch.politeness]\npause = '0 s'\n",
+        web.http()
+    );
+    fs::write(place.path("live.toml"), settings).expect("settings");
+}
+
+/// A crawl that visits one site after the other, always in the same order.
+fn crawl(state: &str) -> String {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models");
+    format!(
+        "crawl sailing --json --config live.toml --crawlers 1 --models '{}' --state {state}",
+        models.display()
+    )
+}
+
+/// The same without a web to be served.
+fn crawl_archive(state: &str) -> String {
+    crawl(state).replace("--config live.toml", "--web warc:coast.warc.gz")
+}
+
+fn export(state: &str) -> String {
+    format!("export --topic sailing --format jsonl --all --state {state}")
+}
+
+/// JSON Lines, whatever the exit code was.
+fn shown(output: &str) -> Vec<Value> {
+    let lines = output.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn assert_told(code: Option<i32>, told: &str, wanted: &[&str]) {
+    assert_eq!(code, Some(DISK), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+    for wanted in wanted {
+        assert!(told.contains(wanted), "{told}");
+    }
+}
+
+/// What was shown before the disk was full is kept, and going on gives the rest.
+fn assert_nothing_lost(whole: &[Value], before: &[Value], kept: &[Value], after: &[Value]) {
+    let judged = |line: &Value| {
+        let fields = ["seq", "host", "verdict", "confidence", "pages"];
+        fields.map(|field| line[field].clone())
+    };
+    let kept: Vec<_> = kept.iter().map(judged).collect();
+    for verdict in before {
+        assert!(kept.contains(&judged(verdict)), "{verdict} was shown");
+    }
+    let both: Vec<_> = before.iter().chain(after).map(judged).collect();
+    let whole: Vec<_> = whole.iter().map(judged).collect();
+    assert_eq!(both, whole, "all of them, each once, in the same order");
+}
+
+// === no room ===
+
+#[test]
+fn a_file_that_may_not_grow_ends_the_crawl_and_loses_nothing() {
+    let (_runtime, web) = serve();
+    let place = Place::new();
+    lead_to(&web, &place);
+    let whole = lines(&unlimited(&place, &crawl("whole")));
+    let blocks = size_of_log(&place, "whole") / 512;
+    let mut ends = BTreeSet::new();
+    for share in 1..=9 {
+        let state = format!("at-{share}");
+        // Whoever does not ignore the signal is killed by it, like by any other.
+        let limit = format!("trap '' XFSZ && ulimit -f {}", blocks * share / 10);
+        let stopped = limited(&place, &limit, &crawl(&state));
+        let told = text(&stopped.stderr);
+        let wanted = ["the disk is full", &state, "make room"];
+        assert_told(stopped.status.code(), &told, &wanted);
+        let before = shown(&text(&stopped.stdout));
+        ends.insert(before.len());
+        // Trying again without more room does no harm.
+        let again = limited(&place, &limit, &crawl(&state));
+        assert_told(again.status.code(), &text(&again.stderr), &wanted);
+        assert_eq!(text(&again.stdout), "");
+        let kept = lines(&unlimited(&place, &export(&state)));
+        let after = lines(&unlimited(&place, &crawl(&state)));
+        assert_nothing_lost(&whole, &before, &kept, &after);
+    }
+    assert!(ends.len() > 4, "stopped at different moments: {ends:?}");
+}
+
+#[test]
+fn a_full_disk_ends_the_crawl_and_loses_nothing() {
+    let (_runtime, web) = serve();
+    let place = Place::new();
+    lead_to(&web, &place);
+    let whole = lines(&unlimited(&place, &crawl("whole")));
+    let kilobytes = size_of_log(&place, "whole") >> 10;
+    let mut ends = BTreeSet::new();
+    for share in 1..=4 {
+        let script = format!(
+            "mkdir -p small; mount -t tmpfs -o size={}k none small\n\
+             code=0; \"$0\" {crawl} > before 2> told || code=$?; echo $code > code\n\
+             code=0; \"$0\" {crawl} > again 2> told-again || code=$?; echo $code >> code\n\
+             mount -o remount,size=64m small\n\
+             \"$0\" {export} > kept\n\
+             \"$0\" {crawl} > after",
+            kilobytes * share / 5 + 8,
+            crawl = crawl("small/state"),
+            export = export("small/state"),
+        );
+        if with_mounts(&place, &script).is_none() {
+            return;
+        }
+        let read = |name: &str| fs::read_to_string(place.path(name)).expect("a file");
+        let codes: Vec<Option<i32>> = read("code").lines().map(|code| code.parse().ok()).collect();
+        let wanted = ["the disk is full", "small/state", "make room"];
+        assert_told(codes[0], &read("told"), &wanted);
+        assert_told(codes[1], &read("told-again"), &wanted);
+        let [before, again, kept, after] =
+            ["before", "again", "kept", "after"].map(|name| shown(&read(name)));
+        ends.insert(before.len());
+        assert!(again.is_empty(), "{again:?}");
+        assert_nothing_lost(&whole, &before, &kept, &after);
+    }
+    assert!(ends.len() > 2, "stopped at different moments: {ends:?}");
+}
+
+#[test]
+fn an_import_that_fills_the_disk_says_what_is_left_of_it() {
+    let place = Place::new();
+    lines(&unlimited(&place, &crawl_archive("whole")));
+    let dump = unlimited(&place, "export --everything --state whole");
+    fs::write(place.path("dump.jsonl"), dump.stdout).expect("a dump");
+    let limit = "trap '' XFSZ && ulimit -f 20";
+    let stopped = limited(&place, limit, "import dump.jsonl --state copy");
+    let wanted = ["copy holds a part only", "the disk is full"];
+    assert_told(stopped.status.code(), &text(&stopped.stderr), &wanted);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn verdicts_that_cannot_be_printed_are_kept_and_it_is_told() {
+    let place = Place::new();
+    let printing = format!("{} > /dev/full", crawl_archive("state"));
+    let stopped = unlimited(&place, &printing);
+    let wanted = ["not all verdicts could be printed", "export"];
+    assert_told(stopped.status.code(), &text(&stopped.stderr), &wanted);
+    let kept = lines(&unlimited(&place, &export("state")));
+    assert!(!kept.is_empty());
+}
+
+/// Bytes that the store of a crawl has written.
+fn size_of_log(place: &Place, state: &str) -> u64 {
+    let log = place.path(state).join("sled/db");
+    fs::metadata(log).expect("a store").len()
+}
+
+// === no writing ===
+
+#[test]
+fn a_state_that_cannot_be_made_is_told() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").expect("a file");
+    for command in [
+        crawl_archive("file/state"),
+        export("file/state"),
+        "inspect harbour-sailing.example --state file/state".to_owned(),
+    ] {
+        let refused = unlimited(&place, &command);
+        let wanted = ["cannot use the store in file/state: Not a directory"];
+        assert_told(refused.status.code(), &text(&refused.stderr), &wanted);
+        assert_eq!(text(&refused.stdout), "");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_written_to_is_told_and_left_as_it_is() {
+    let place = Place::new();
+    let part = format!("{} --wanted 2", crawl_archive("disk/state"));
+    fs::create_dir(place.path("disk")).expect("a directory");
+    lines(&unlimited(&place, &part));
+    let list = text(&unlimited(&place, &export("disk/state")).stdout);
+    let commands = [
+        crawl_archive("disk/state"),
+        crawl_archive("disk/new"),
+        export("disk/state"),
+        "inspect harbour-sailing.example --state disk/state".to_owned(),
+    ];
+    let run = |number: usize| {
+        let command = &commands[number];
+        format!("code=0; \"$0\" {command} 2> told-{number} || code=$?; echo $code >> codes\n")
+    };
+    let runs: String = (0..commands.len()).map(run).collect();
+    let script = format!("mount --bind disk disk; mount -o remount,bind,ro disk\n{runs}");
+    let Some(output) = with_mounts(&place, &script) else {
+        return;
+    };
+    assert_eq!(text(&output.stdout), "");
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("a file");
+    let codes = read("codes");
+    for (number, code) in codes.lines().enumerate() {
+        let wanted = [
+            "disk/",
+            "cannot be written to",
+            "use a copy in another directory",
+        ];
+        assert_told(code.parse().ok(), &read(&format!("told-{number}")), &wanted);
+    }
+    assert_eq!(codes.lines().count(), commands.len());
+    assert_eq!(text(&unlimited(&place, &export("disk/state")).stdout), list);
+}
