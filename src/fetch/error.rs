@@ -74,8 +74,8 @@ pub enum DeferralCause {
     RobotsUnavailable,
     /// Others at the same address are waiting, too many of them.
     CrowdedAddress,
-    /// Nothing is wrong with the site: we are out of descriptors or ports, or our proxy is
-    /// out of reach.
+    /// Nothing is wrong with the site: we are out of ports or buffers, or our proxy is out of
+    /// reach.
     OwnTrouble,
 }
 

@@ -1,10 +1,10 @@
 //! What a crawl does when the machine has no more to give: no room on the disk, a disk that
-//! cannot be written to.
+//! cannot be written to, no descriptors.
 //!
 //! Limits of the shell are at hand everywhere, so every case is shown with them. Where an
 //! ordinary user may mount file systems of his own, a real disk is filled as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,9 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 use crate::crawling::{Place, lines, serve, text};
-use crate::pathologies::Pathologies;
+use crate::name_server::{Answer, Log, NameServer};
+use crate::pathologies::{Pathologies, Reply};
 
 /// `EX_IOERR` of sysexits.h.
 const DISK: i32 = 74;
@@ -25,11 +28,17 @@ const LONGEST: Duration = Duration::from_mins(3);
 
 /// Runs to the end, which must come by itself.
 fn ended(command: &mut Command) -> Output {
+    ended_after(command, |_| {})
+}
+
+/// The same, after something is done to the process.
+fn ended_after(command: &mut Command, doing: impl FnOnce(u32)) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("a process");
     let process = child.id();
     let (sender, output) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
+    doing(process);
     let Ok(output) = output.recv_timeout(LONGEST) else {
         let _ = Command::new("kill")
             .args(["-9", &process.to_string()])
@@ -289,4 +298,138 @@ fn a_store_that_cannot_be_written_to_is_told_and_left_as_it_is() {
     }
     assert_eq!(codes.lines().count(), commands.len());
     assert_eq!(text(&unlimited(&place, &export("disk/state")).stdout), list);
+}
+
+// === no descriptors ===
+
+/// So many sites.
+const SITES: usize = 40;
+
+/// Sites with a few pages each, served slowly enough to be visited all at once.
+fn many_sites() -> (Runtime, Pathologies) {
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    for number in 0..SITES {
+        let host = host(number);
+        web.script(&host.clone(), move |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            _ => Reply::html(format!(
+                "<title>{host}</title><p>Page {target} of {host}: learn to sail a dinghy or a yacht, \
+                 race in the regatta of our sailing club, and meet the crew in the harbour. \
+                 <a href='/a'>a</a> <a href='/b'>b</a> <a href='/c'>c</a>"
+            ))
+            .after(Duration::from_millis(50)),
+        });
+    }
+    (runtime, web)
+}
+
+fn host(number: usize) -> String {
+    format!("site-{number}.example")
+}
+
+/// Visits all of them at once.
+fn crawl_all(port: u16, state: &str) -> String {
+    let starts = (0..SITES).map(|number| format!(" http://{}:{port}/", host(number)));
+    let crawl = crawl(state).replace("--crawlers 1", "--crawlers 64");
+    format!("{crawl} --start{}", starts.collect::<String>())
+}
+
+/// What was judged, in the order of hosts.
+fn judged(lines: &[Value]) -> BTreeMap<String, [String; 3]> {
+    let judged = lines.iter().map(|line| {
+        let fields = ["verdict", "confidence", "pages"];
+        (
+            line["host"].to_string(),
+            fields.map(|field| line[field].to_string()),
+        )
+    });
+    judged.collect()
+}
+
+/// With enough descriptors every site is read.
+fn assert_all_read(lines: &[Value]) {
+    let is_read = |line: &&Value| {
+        let is_ours = line["host"]
+            .as_str()
+            .is_some_and(|host| host.starts_with("site-"));
+        is_ours && line["pages"].as_u64() > Some(0)
+    };
+    assert_eq!(lines.iter().filter(is_read).count(), SITES, "{lines:?}");
+}
+
+/// What each site was asked for since it was last counted.
+fn requests(web: &Pathologies, before: &mut BTreeMap<String, usize>) -> Vec<(String, Vec<String>)> {
+    let requests = (0..SITES).map(|number| {
+        let host = host(number);
+        let targets = web.targets(&host);
+        let new = before
+            .insert(host.clone(), targets.len())
+            .unwrap_or_default();
+        (host, targets[new..].to_vec())
+    });
+    requests.collect()
+}
+
+#[test]
+fn with_few_descriptors_a_crawl_finds_the_same() {
+    let (_runtime, web) = many_sites();
+    let place = Place::new();
+    lead_to(&web, &place);
+    let mut seen = BTreeMap::new();
+    let plenty = lines(&unlimited(&place, &crawl_all(80, "plenty")));
+    let asked = requests(&web, &mut seen);
+    assert_all_read(&plenty);
+    for few in [64, 40, 24] {
+        let limit = format!("ulimit -n {few}");
+        let slower = limited(&place, &limit, &crawl_all(80, &format!("few-{few}")));
+        let told = text(&slower.stderr);
+        assert!(told.contains("raise the limit of open files"), "{told}");
+        assert_eq!(judged(&lines(&slower)), judged(&plenty));
+        assert_eq!(requests(&web, &mut seen), asked, "not one request more");
+    }
+}
+
+/// Looks names up, too, and takes descriptors away from a process that had enough at first.
+#[cfg(target_os = "linux")]
+#[test]
+fn descriptors_that_run_out_on_the_way_are_waited_for() {
+    let (runtime, web) = many_sites();
+    let place = Place::new();
+    let log = Log::default();
+    let loopback = std::net::Ipv4Addr::LOCALHOST.into();
+    let names = runtime.block_on(NameServer::start(&log, move |_| {
+        Answer::Addresses(vec![loopback], 3_600)
+    }));
+    let port = web.http().port();
+    let settings = format!(
+        "[fetch]\ncontact = 'https://crawler.example/'\ndns_servers = ['{}']\nports = [{port}]\n\
+         allow_addresses = ['127.0.0.0/8']\n\
+         [fetch.politeness]\npause = '0 s'\naddress_interval = '0 s'\n",
+        names.address()
+    );
+    fs::write(place.path("live.toml"), settings).expect("settings");
+    let mut seen = BTreeMap::new();
+    let plenty = lines(&unlimited(&place, &crawl_all(port, "plenty")));
+    let asked = requests(&web, &mut seen);
+    assert_all_read(&plenty);
+    let questions = log.lines().len();
+
+    let taking = move |process: u32| {
+        let begun = Instant::now();
+        while log.lines().len() == questions && begun.elapsed() < LONGEST {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // A few more than a crawl needs for itself.
+        let few = Some((20, 20));
+        let process = process.try_into().expect("the number of a process");
+        let taken = rlimit::prlimit(process, rlimit::Resource::NOFILE, few, None);
+        taken.expect("a process of ours");
+    };
+    let mut crawl = within(&place, "true", &crawl_all(port, "few"));
+    let slower = ended_after(&mut crawl, taking);
+    let told = text(&slower.stderr);
+    assert!(told.contains("too many files are open"), "{told}");
+    assert_eq!(judged(&lines(&slower)), judged(&plenty));
+    assert_eq!(requests(&web, &mut seen), asked, "not one request more");
 }

@@ -26,7 +26,8 @@ use crate::fetch::recorder::{Exchange, Recorder, Truncation};
 use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
-use super::connector::Connector;
+use super::connector::{Connector, Route};
+use super::names::NoWay;
 use super::patience::{Lost, Patience};
 use super::robots_rules;
 use super::tls::TlsSettingsError;
@@ -183,8 +184,21 @@ impl Client {
         page: &PageUrl,
         site: &SiteId,
     ) -> Result<(Connection, Duration), FetchError> {
-        let route = self.connector.route(page).await?;
+        let route = self
+            .connections
+            .with_descriptor(|| self.connector.route(page, &self.connections))
+            .await?;
         self.connector.keep_pace(site, &route).await?;
+        self.connections
+            .with_descriptor(|| self.connect_on(page, &route))
+            .await
+    }
+
+    async fn connect_on(
+        &self,
+        page: &PageUrl,
+        route: &Route,
+    ) -> Result<(Connection, Duration), NoWay> {
         let seat = self.connections.seat().await;
         let started = Instant::now();
         let connecting = self.connector.connect(page, route, seat);
@@ -193,7 +207,7 @@ impl Client {
                 let time_left = self.limits.request.saturating_sub(started.elapsed());
                 Ok((connection?, time_left))
             }
-            Err(_) => Err(timed_out(page, Lost::Endless)),
+            Err(_) => Err(timed_out(page, Lost::Endless).into()),
         }
     }
 

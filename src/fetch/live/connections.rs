@@ -5,6 +5,9 @@
 //! so many seats until it is closed, and whoever needs a seat gets that of the connection
 //! that has been idle longest.
 //!
+//! There may be fewer descriptors than seats: others take them, too. Then whoever needs one
+//! waits for it as for a seat, and no site is blamed.
+//!
 //! Invariant: no more connections are open than there are seats, and no site has an idle
 //! one beside the one in use, since requests to a site are made one at a time.
 
@@ -26,7 +29,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+use crate::fetch::error::FetchError;
 use crate::web::{PageUrl, SiteId};
+
+use super::names::NoWay;
+
+/// How long to wait for a descriptor before trying again: at first, and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// The lack of descriptors is told no more often than this.
+const REMINDER: Duration = Duration::from_mins(1);
 
 /// All connections of one fetcher.
 #[derive(Debug)]
@@ -38,6 +51,8 @@ pub(super) struct Connections {
     idle: Mutex<FxHashMap<SiteId, Idle>>,
     idle_time: Duration,
     has_reaper: AtomicBool,
+    /// When it was last told that descriptors are lacking.
+    told: Mutex<Option<Instant>>,
     gauge: IntGauge,
 }
 
@@ -47,7 +62,8 @@ struct Idle {
     since: Instant,
 }
 
-/// The right to one open connection, counted as long as it lasts.
+/// The right to one open connection, to a site or to a name server, counted as long as it
+/// lasts.
 #[derive(Debug)]
 pub(super) struct Seat {
     _permit: OwnedSemaphorePermit,
@@ -113,6 +129,7 @@ impl Connections {
             idle: Mutex::default(),
             idle_time,
             has_reaper: AtomicBool::new(false),
+            told: Mutex::default(),
             gauge,
         }
     }
@@ -142,6 +159,28 @@ impl Connections {
         Seat::new(permit.expect("the semaphore is never closed"), &self.gauge)
     }
 
+    /// Tries until there is a descriptor for it. In between, idle connections give theirs up.
+    pub(super) async fn with_descriptor<T, A>(
+        &self,
+        attempt: impl Fn() -> A,
+    ) -> Result<T, FetchError>
+    where
+        A: Future<Output = Result<T, NoWay>>,
+    {
+        let mut wait = FIRST_WAIT;
+        loop {
+            match attempt().await {
+                Err(NoWay::NoDescriptor) => {}
+                Err(NoWay::Failed(error)) => return Err(error),
+                Ok(found) => return Ok(found),
+            }
+            self.tell_lack_of_descriptors();
+            self.close_oldest();
+            sleep(wait).await;
+            wait = (2 * wait).min(LONGEST_WAIT);
+        }
+    }
+
     /// Keeps a connection for the next request to the same origin.
     pub(super) fn give_back(self: &Arc<Self>, site: &SiteId, connection: Connection) {
         if self.idle_time.is_zero() || connection.is_closed() {
@@ -162,6 +201,17 @@ impl Connections {
         }
         if !self.has_reaper.swap(true, Ordering::AcqRel) {
             tokio::spawn(reap(Arc::clone(self)));
+        }
+    }
+
+    fn tell_lack_of_descriptors(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|told| told.elapsed() >= REMINDER) {
+            *told = Some(Instant::now());
+            tracing::warn!(
+                connections = self.open(),
+                "too many files are open, so pages wait; raise the limit of open files"
+            );
         }
     }
 

@@ -25,8 +25,8 @@ use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
 use crate::web::{PageUrl, Scheme, SiteId};
 
 use super::address_guard::AddressGuard;
-use super::connections::{Connection, Peer, Seat, Sender, Tasks};
-use super::names::{Mapped, Names};
+use super::connections::{Connection, Connections, Peer, Seat, Sender, Tasks};
+use super::names::{Mapped, Names, NoWay};
 use super::pace::AddressPace;
 use super::tls;
 use super::turns::deferred;
@@ -82,8 +82,13 @@ impl Connector {
         })
     }
 
-    /// Finds out where to connect for a page, and refuses what must not be connected to.
-    pub(super) async fn route(&self, page: &PageUrl) -> Result<Route, FetchError> {
+    /// Finds out where to connect for a page, and refuses what must not be connected to. To
+    /// ask a name server takes a seat.
+    pub(super) async fn route(
+        &self,
+        page: &PageUrl,
+        connections: &Connections,
+    ) -> Result<Route, NoWay> {
         if let Some(Mapped { address, tls }) = self.names.mapped(page) {
             return Ok(Route {
                 addresses: vec![address],
@@ -98,13 +103,13 @@ impl Connector {
                 "{site} was not asked: the live web is refused without a contact; set `contact` \
                  in [fetch] to a URL or a mail address"
             );
-            return Err(FetchError::new(ErrorKind::NoContact, message));
+            return Err(FetchError::new(ErrorKind::NoContact, message).into());
         }
         let url = page.as_url();
         let port = url.port_or_known_default().unwrap_or_default();
         if !self.ports.contains(&port) {
             let message = format!("port {port} of {site} is not among the `ports` of [fetch]");
-            return Err(FetchError::new(ErrorKind::ForbiddenPort, message));
+            return Err(FetchError::new(ErrorKind::ForbiddenPort, message).into());
         }
         let literal = match url.host() {
             Some(Host::Ipv4(address)) => Some(IpAddr::from(address)),
@@ -115,7 +120,7 @@ impl Connector {
         if let Some(proxy) = &self.proxy {
             let _ = self.permitted(page, literal.as_slice())?;
             return Ok(Route {
-                addresses: self.proxy_addresses(proxy).await?,
+                addresses: self.proxy_addresses(proxy, connections).await?,
                 tls,
                 by_proxy: true,
                 is_paced: false,
@@ -125,7 +130,7 @@ impl Connector {
             vec![address]
         } else {
             let host = url.host_str().unwrap_or_default();
-            self.names.look_up(host).await?
+            self.look_up(host, connections).await?
         };
         let permitted = self.permitted(page, &found)?;
         let with_port = permitted.map(|address| SocketAddr::new(address, port));
@@ -161,13 +166,13 @@ impl Connector {
     pub(super) async fn connect(
         &self,
         page: &PageUrl,
-        route: Route,
+        route: &Route,
         seat: Seat,
-    ) -> Result<Connection, FetchError> {
-        let connecting = self.connect_to_any(page, &route, seat);
+    ) -> Result<Connection, NoWay> {
+        let connecting = self.connect_to_any(page, route, seat);
         match timeout(self.limits.connect, connecting).await {
             Ok(connection) => connection,
-            Err(_) => Err(connect_timeout(page)),
+            Err(_) => Err(connect_timeout(page).into()),
         }
     }
 
@@ -194,13 +199,23 @@ impl Connector {
     }
 
     /// The proxy was chosen by the user, so it may stand anywhere.
-    async fn proxy_addresses(&self, proxy: &ProxySettings) -> Result<Vec<SocketAddr>, FetchError> {
+    async fn proxy_addresses(
+        &self,
+        proxy: &ProxySettings,
+        connections: &Connections,
+    ) -> Result<Vec<SocketAddr>, NoWay> {
         let found = match proxy.address() {
             Some(address) => vec![address],
-            None => self.names.look_up(&proxy.host).await?,
+            None => self.look_up(&proxy.host, connections).await?,
         };
         let with_port = found.into_iter().map(|ip| SocketAddr::new(ip, proxy.port));
         Ok(with_port.collect())
+    }
+
+    /// A question to a name server is a socket as well, so it waits for a seat.
+    async fn look_up(&self, host: &str, connections: &Connections) -> Result<Vec<IpAddr>, NoWay> {
+        let _seat = connections.seat().await;
+        self.names.look_up(host).await
     }
 
     async fn connect_to_any(
@@ -208,7 +223,7 @@ impl Connector {
         page: &PageUrl,
         route: &Route,
         seat: Seat,
-    ) -> Result<Connection, FetchError> {
+    ) -> Result<Connection, NoWay> {
         let mut failure = None;
         // One address that swallows everything must not take the time of the others.
         let tries = u32::try_from(route.addresses.len()).unwrap_or(1).max(1);
@@ -219,27 +234,26 @@ impl Connector {
                 Ok(stream) => {
                     // Requests are small and waited for. If this fails they are a bit later.
                     let _ = stream.set_nodelay(true);
-                    return self.greet(page, route, stream, address.ip(), seat).await;
+                    let greeting = self.greet(page, route, stream, address.ip(), seat);
+                    return Ok(greeting.await?);
                 }
+                Err(error) if NoWay::is_no_descriptor(&error) => return Err(NoWay::NoDescriptor),
                 Err(error) => failure = Some(error),
             }
         }
         let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         if failure.as_ref().is_some_and(is_timeout) {
-            return Err(connect_timeout(page));
+            return Err(connect_timeout(page).into());
         }
         let is_ours = failure.as_ref().is_some_and(is_own_trouble);
         if is_ours || route.by_proxy {
             tracing::warn!(error = ?failure, by_proxy = route.by_proxy, "cannot connect at all");
-            return Err(deferred(
-                &page.site(),
-                OWN_TROUBLE,
-                DeferralCause::OwnTrouble,
-            ));
+            let cause = DeferralCause::OwnTrouble;
+            return Err(deferred(&page.site(), OWN_TROUBLE, cause).into());
         }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
         let message = format!("{} cannot be reached: {why}", page.site());
-        Err(FetchError::new(ErrorKind::Unreachable, message))
+        Err(FetchError::new(ErrorKind::Unreachable, message).into())
     }
 
     /// Agrees on TLS, if need be, and on the version of HTTP.
@@ -387,15 +401,12 @@ impl Connector {
     }
 }
 
-/// Whether a failure to connect says nothing about the other side: no descriptor, no port,
-/// no buffer, no network.
+/// Whether a failure to connect says nothing about the other side: no port, no buffer, no
+/// network.
 fn is_own_trouble(error: &io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
     const ENOBUFS: i32 = 105;
-    let is_exhausted = matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS));
     let kinds = [io::ErrorKind::AddrNotAvailable, io::ErrorKind::NetworkDown];
-    is_exhausted || kinds.contains(&error.kind())
+    error.raw_os_error() == Some(ENOBUFS) || kinds.contains(&error.kind())
 }
 
 fn host_header(page: &PageUrl) -> HeaderValue {

@@ -7,7 +7,7 @@
 //! | `robots.rs`, `robots_rules.rs` | may the page be read at all |
 //! | `turns.rs` | is it our turn at this site |
 //! | `connections.rs` | is a connection open, may another one be |
-//! | `names.rs`, `address_guard.rs` | where is the host, and may we go there |
+//! | `names.rs`, `name_sockets.rs`, `address_guard.rs` | where is the host, and may we go there |
 //! | `pace.rs` | has the machine behind the address had its rest |
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
 //! | `client.rs`, `patience.rs` | one request and one response, within limits |
@@ -19,6 +19,7 @@ mod address_guard;
 mod client;
 mod connections;
 mod connector;
+mod name_sockets;
 mod names;
 mod pace;
 mod patience;
@@ -52,8 +53,10 @@ use turns::{Reception, Turns};
 /// By which robots.txt knows us.
 const PRODUCT_TOKEN: &str = env!("CARGO_PKG_NAME");
 
-/// Files that are open beside connections: name servers, archives, the store.
+/// Files that are open beside connections: name servers, archives, the store. Half of all
+/// will do where there are fewer, but not less than a crawl with its store cannot do without.
 const OTHER_FILES: u64 = 512;
+const LEAST_OTHER_FILES: u64 = 24;
 
 const LONGEST_RETRY: Duration = Duration::from_hours(365 * 24);
 
@@ -223,7 +226,8 @@ fn room_for(connections: usize) -> usize {
     if limit >= wanted {
         return connections;
     }
-    let room = limit.saturating_sub(OTHER_FILES).max(1);
+    let others = (limit / 2).clamp(LEAST_OTHER_FILES, OTHER_FILES);
+    let room = limit.saturating_sub(others).max(1);
     tracing::warn!(
         limit,
         connections = room,

@@ -4,23 +4,25 @@
 //! them. The addresses returned are the ones connected to: nobody looks a name up again
 //! between checking its address and using it.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hickory_resolver::TokioResolver;
+use hickory_resolver::Resolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
 };
 use hickory_resolver::lookup_ip::LookupIp;
 use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use tokio::time::timeout;
 
 use crate::config::{FetchSettings, ResolveRule};
 use crate::fetch::error::{ErrorKind, FetchError};
 use crate::web::{PageUrl, Scheme};
+
+use super::name_sockets::NameSockets;
 
 /// Who says "no such host" may be wrong for a moment: a new domain should not be dead for a
 /// day.
@@ -36,7 +38,8 @@ pub(super) struct Names {
     /// All tries together.
     longest: Duration,
     /// Made when it is first needed: a web of mapped hosts works without any name server.
-    resolver: OnceLock<TokioResolver>,
+    resolver: OnceLock<Resolver<NameSockets>>,
+    sockets: NameSockets,
 }
 
 /// An address that the settings give.
@@ -44,6 +47,31 @@ pub(super) struct Names {
 pub(super) struct Mapped {
     pub(super) address: SocketAddr,
     pub(super) tls: bool,
+}
+
+/// Why there is no way to a host.
+#[derive(Debug)]
+pub(super) enum NoWay {
+    /// It was not even tried: we may not open anything more for now.
+    NoDescriptor,
+    Failed(FetchError),
+}
+
+// === impl NoWay ===
+
+impl NoWay {
+    /// Whether this is what the system says when too many files are open, ours or everybody's.
+    pub(super) fn is_no_descriptor(error: &io::Error) -> bool {
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+    }
+}
+
+impl From<FetchError> for NoWay {
+    fn from(error: FetchError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 // === impl Names ===
@@ -64,6 +92,7 @@ impl Names {
             options,
             longest: settings.limits.connect,
             resolver: OnceLock::new(),
+            sockets: NameSockets::default(),
         }
     }
 
@@ -87,14 +116,18 @@ impl Names {
     }
 
     /// All addresses of a name, in the order of the answer.
-    pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, FetchError> {
+    pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, NoWay> {
         let no_host = || FetchError::new(ErrorKind::NoHost, format!("there is no host {host}"));
-        let failed = |error: &NetError| match error.is_no_records_found() {
-            true => no_host(),
-            false => FetchError::new(
-                ErrorKind::DnsFailed,
-                format!("{host} could not be looked up: {error}"),
-            ),
+        let refusals = self.sockets.refusals();
+        let failed = |error: &NetError| match error {
+            error if error.is_no_records_found() => no_host().into(),
+            NetError::Io(error) if NoWay::is_no_descriptor(error) => NoWay::NoDescriptor,
+            // Perhaps it was another question that was refused; to ask again does no harm.
+            _ if self.sockets.refusals() != refusals => NoWay::NoDescriptor,
+            error => {
+                let message = format!("{host} could not be looked up: {error}");
+                FetchError::new(ErrorKind::DnsFailed, message).into()
+            }
         };
         let resolver = if let Some(resolver) = self.resolver.get() {
             resolver
@@ -125,9 +158,10 @@ impl Names {
         Ok(answer.map_err(|error| failed(&error))?.iter().collect())
     }
 
-    fn start_resolver(&self) -> Result<TokioResolver, NetError> {
+    fn start_resolver(&self) -> Result<Resolver<NameSockets>, NetError> {
+        let sockets = self.sockets.clone();
         let builder = if self.servers.is_empty() {
-            TokioResolver::builder_tokio()?
+            Resolver::builder(sockets)?
         } else {
             let servers = self.servers.iter().map(|server| {
                 let transports = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
@@ -138,7 +172,7 @@ impl Names {
                 NameServerConfig::new(server.ip(), true, transports.collect())
             });
             let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            Resolver::builder_with_config(config, sockets)
         };
         builder.with_options(self.options.clone()).build()
     }
