@@ -8,7 +8,7 @@
 //! sync if it is one that promises durability. After an error of the engine nothing is
 //! written any more: what is on the disk is whole, and what followed was never promised.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::SystemTime;
 
@@ -43,6 +43,8 @@ pub(super) enum Order {
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Order>,
+    /// Why nothing is written any more: whoever comes later is to know it, too.
+    failure: Arc<OnceLock<StoreError>>,
 }
 
 /// An order that was carried out and waits to be answered.
@@ -62,11 +64,13 @@ impl Writer {
         engine.apply(transaction.into_changes())?;
         engine.sync()?;
         let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
+        let failure = Arc::new(OnceLock::new());
+        let noted = Arc::clone(&failure);
         let started = thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || run(&*engine, ledger, orders));
+            .spawn(move || run(&*engine, ledger, orders, &noted));
         match started {
-            Ok(_) => Ok(Self { queue }),
+            Ok(_) => Ok(Self { queue, failure }),
             Err(error) => Err(StoreError::Closed(error.to_string())),
         }
     }
@@ -77,14 +81,22 @@ impl Writer {
         order: impl FnOnce(Reply<T>) -> Order,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let gone = || StoreError::Closed("its thread has ended".to_owned());
+        let gone = || {
+            let failure = self.failure.get().cloned();
+            failure.unwrap_or_else(|| StoreError::Closed("its thread has ended".to_owned()))
+        };
         self.queue.send(order(reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
 /// Works until every handle is dropped, or the engine fails.
-fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order>) {
+fn run(
+    engine: &dyn Engine,
+    mut ledger: Ledger,
+    mut orders: mpsc::Receiver<Order>,
+    noted: &OnceLock<StoreError>,
+) {
     let mut group = Vec::new();
     while orders.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
@@ -100,12 +112,15 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
             false => Ok(()),
         });
         let failure = committed.err();
+        if let Some(error) = &failure {
+            tracing::error!(%error, "the store writes no more");
+            // Set once: the thread ends below.
+            let _ = noted.set(error.clone());
+        }
         for answer in answers {
             answer(failure.as_ref());
         }
-        if let Some(error) = failure {
-            tracing::error!(%error, "the store writes no more");
-            // Whoever orders anything now learns that the thread is gone.
+        if failure.is_some() {
             return;
         }
     }
@@ -282,8 +297,8 @@ mod tests {
         let refused = store.enter(topic, vec![site(2)]).await;
         assert!(matches!(refused, Err(StoreError::Full(_))));
         engine.is_full.store(false, Ordering::Relaxed);
-        let closed = store.enter(topic, vec![site(3)]).await;
-        assert!(matches!(closed, Err(StoreError::Closed(_))));
+        let later = store.enter(topic, vec![site(3)]).await;
+        assert!(matches!(later, Err(StoreError::Full(_))), "{later:?}");
         drop(store);
         let (store, topic) = opened(&engine).await;
         assert_eq!(store.totals(topic).await.unwrap().border, 1);
