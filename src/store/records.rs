@@ -2,6 +2,10 @@
 //!
 //! Each begins with the version of its form. A record of a later version is refused rather
 //! than guessed at.
+//!
+//! Invariant: no record is longer than some seven kilobytes. sled puts nodes that grow beyond
+//! 128 KiB into files of their own, and when such a file cannot be written a batch may
+//! survive in part.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +24,13 @@ const VERSION: u8 = 1;
 
 /// The most edges kept with the evidence; all of them stand with their targets.
 const EDGES_KEPT: usize = 100;
+
+/// What steps and edges of the evidence may take.
+const STEP_BYTES: usize = 4 << 10;
+const EDGE_BYTES: usize = 2 << 10;
+
+/// The longest address or outcome kept with the evidence.
+const TEXT_BYTES: usize = 300;
 
 /// The most telling words kept of a page, for and against.
 const WORDS_KEPT: usize = 5;
@@ -338,8 +349,8 @@ impl EvidenceRecord {
             (host, EdgeRecord::new(edge).local)
         });
         Self {
-            steps: report.steps.iter().map(StepRecord::new).collect(),
-            recommends: edges.collect(),
+            steps: fitting(report.steps.iter().map(StepRecord::new), STEP_BYTES),
+            recommends: fitting(edges, EDGE_BYTES),
         }
     }
 
@@ -363,6 +374,25 @@ impl EvidenceRecord {
     }
 }
 
+/// The first of them, as many as fit.
+fn fitting<R: Serialize>(records: impl Iterator<Item = R>, bytes: usize) -> Vec<R> {
+    let mut left = bytes;
+    let fits = |record: &R| {
+        let rest = left.checked_sub(encode(record).len());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    records.take_while(fits).collect()
+}
+
+/// The beginning of a text that is too long.
+fn shortened(text: &str) -> String {
+    match text.len() > TEXT_BYTES {
+        true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)]),
+        false => text.to_owned(),
+    }
+}
+
 impl StepRecord {
     #[allow(
         clippy::cast_possible_truncation,
@@ -382,13 +412,61 @@ impl StepRecord {
             other => other.name().to_owned(),
         };
         Self {
-            url: step.url.to_string(),
+            url: shortened(step.url.as_str()),
             kind: step.kind.name().to_owned(),
-            outcome,
+            outcome: shortened(&outcome),
             confidence: step.confidence.get() as f32,
             site_confidence: step.site_confidence.get() as f32,
             for_target: words(&step.telling_words.for_target),
             against: words(&step.telling_words.against),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::{
+        ModelFingerprint, PageConfidence, PageKind, SiteConfidence, SiteVisit, TellingWords,
+    };
+
+    #[test]
+    fn evidence_stays_small_whatever_a_site_does() {
+        let page: PageUrl = format!("https://a.example/{}", "x".repeat(2_000))
+            .parse()
+            .unwrap();
+        let word = TellingWord {
+            term: "ü".repeat(30).into(),
+            weight: 1.0,
+        };
+        let step = PageStep {
+            url: page.clone(),
+            kind: PageKind::Inner,
+            outcome: StepOutcome::Redirect(page.clone()),
+            confidence: PageConfidence::NEUTRAL,
+            site_confidence: SiteConfidence::NEUTRAL,
+            telling_words: TellingWords {
+                for_target: vec![word.clone(); 50],
+                against: vec![word; 50],
+            },
+            transversal_links: 0,
+        };
+        let host = ["y".repeat(60), "z".repeat(60), "example".to_owned()].join(".");
+        let edge = NewEdge {
+            entrance: format!("https://{host}/").parse().unwrap(),
+            global: 0.5,
+            local: 0.5,
+            pages: 1,
+        };
+        let visit = SiteVisit::at(&page);
+        let report = SiteReport {
+            steps: vec![step; 1_000],
+            ..SiteReport::interrupted(visit, ModelFingerprint::from_bits(1))
+        };
+        let record = EvidenceRecord::new(&report, &vec![edge; 1_000]);
+        let bytes = encode(&record).len();
+        assert!((3_000..7_000).contains(&bytes), "{bytes}");
+        assert!(record.steps.len() > 2 && record.recommends.len() > 5);
+        assert!(record.steps[0].url.ends_with('…'));
     }
 }
