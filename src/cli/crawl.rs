@@ -179,7 +179,7 @@ fn open_topic(
             settings.internal,
             sources::parse_limits(settings),
         ),
-        ordering: ordering(settings.external.strategy, settings.external.seed),
+        ordering: ordering(&settings.external),
         goals: Goals {
             wanted: arguments.wanted.or(definition.wanted),
             max_pages: arguments.max_pages,

@@ -10,6 +10,8 @@ use super::value::{choice, duration, host_patterns, number, whole_number};
 pub struct ExternalSettings {
     /// In which order border sites are visited.
     pub strategy: Strategy,
+    /// In how many steps from 0 to 1 ranks are compared; 0: as they are.
+    pub rank_steps: usize,
     /// How many sites are visited at once.
     pub crawlers: usize,
     /// With fewer sites left to visit than this, more is read of each for its links.
@@ -77,6 +79,7 @@ impl ExternalSettings {
         let seed = usize::try_from(self.seed).unwrap_or_default();
         Self {
             strategy: external.value("strategy", self.strategy, choice(&strategies)),
+            rank_steps: external.value("rank_steps", self.rank_steps, whole_number(0..=1_000)),
             crawlers: external.value("crawlers", self.crawlers, whole_number(1..=100_000)),
             scarce_border: external.value(
                 "scarce_border",
@@ -134,6 +137,7 @@ impl Default for ExternalSettings {
     fn default() -> Self {
         Self {
             strategy: Strategy::Combined,
+            rank_steps: 3,
             crawlers: 64,
             scarce_border: 1_000,
             sites_per_domain: 20,

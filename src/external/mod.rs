@@ -221,7 +221,8 @@ impl ExternalCrawler {
             true => Purpose::VerdictAndManyLinks,
             false => Purpose::VerdictAndLinks,
         };
-        for taken in self.store.take(self.topic, free, now).await? {
+        for mut taken in self.store.take(self.topic, free, now).await? {
+            taken.rank = self.ordering.recommendation(&taken.standing);
             let visit = SiteVisit {
                 prior,
                 purpose,

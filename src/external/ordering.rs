@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::config::Strategy;
+use crate::config::{ExternalSettings, Strategy};
 use crate::store::{NewEdge, Rank, Ranking, Standing, TopicTotals};
 use crate::web::{SiteConfidence, SiteReport};
 
@@ -20,6 +20,11 @@ pub trait Ordering: Ranking {
         edges_of(report)
     }
 
+    /// How much a site is recommended, for people to see. Its place may rest on less.
+    fn recommendation(&self, standing: &Standing) -> f64 {
+        self.rank(standing).value
+    }
+
     /// π, the probability that a site is relevant before anything of it is read.
     fn prior(&self, _totals: &TopicTotals) -> SiteConfidence {
         SiteConfidence::NEUTRAL
@@ -27,8 +32,17 @@ pub trait Ordering: Ranking {
 }
 
 /// By the mean weight of a site's edges, one way or another.
+///
+/// Weights are compared in a few steps: confidences of relevant sites lie so close together
+/// that their differences are noise, and the number of edges says more. Paper 4.2 compares
+/// them as they are.
 #[derive(Debug)]
-struct ByWeight(Strategy);
+struct ByWeight {
+    strategy: Strategy,
+    /// From 0 to 1; none to compare weights as they are.
+    steps: Option<f64>,
+    name: String,
+}
 
 /// As they were found.
 #[derive(Debug)]
@@ -38,22 +52,17 @@ struct BreadthFirst;
 #[derive(Debug)]
 struct Random(u64);
 
-/// The ordering of a strategy. `seed` is where chance comes from.
+/// The ordering that the settings ask for.
 #[must_use]
-pub fn ordering(strategy: Strategy, seed: u64) -> Arc<dyn Ordering> {
-    match strategy {
+pub fn ordering(settings: &ExternalSettings) -> Arc<dyn Ordering> {
+    match settings.strategy {
         Strategy::Combined | Strategy::Global | Strategy::Local | Strategy::Paper => {
-            Arc::new(ByWeight(strategy))
+            Arc::new(ByWeight::new(settings))
         }
         Strategy::BreadthFirst => Arc::new(BreadthFirst),
-        Strategy::Random => Arc::new(Random(seed)),
+        Strategy::Random => Arc::new(Random(settings.seed)),
     }
 }
-
-/// Weights are compared in twentieths. Confidences are off by 0.03 on average (the
-/// calibration error of the evaluation), so a finer difference is noise, and the number of
-/// edges says more.
-const STEPS: f64 = 20.0;
 
 /// Whatever the ordering, a crawl begins where it was told to.
 const START: Rank = Rank {
@@ -63,34 +72,69 @@ const START: Rank = Rank {
 
 // === impl ByWeight ===
 
+impl ByWeight {
+    fn new(settings: &ExternalSettings) -> Self {
+        let strategy = settings.strategy;
+        let steps = match strategy {
+            Strategy::Paper => None,
+            _ => u32::try_from(settings.rank_steps)
+                .ok()
+                .filter(|steps| *steps > 0),
+        };
+        Self {
+            strategy,
+            // A border that was sorted in other steps is to be sorted anew.
+            name: match steps {
+                Some(steps) => format!("{} in {steps} steps", strategy.name()),
+                None => strategy.name().to_owned(),
+            },
+            steps: steps.map(f64::from),
+        }
+    }
+
+    fn weight(&self, standing: &Standing) -> f64 {
+        match self.strategy {
+            Strategy::Global => standing.global,
+            Strategy::Local => standing.local,
+            _ => f64::midpoint(standing.global, standing.local),
+        }
+    }
+}
+
 impl Ranking for ByWeight {
     fn name(&self) -> &str {
-        self.0.name()
+        &self.name
     }
 
     fn rank(&self, standing: &Standing) -> Rank {
         if standing.is_start {
             return START;
         }
-        let value = match self.0 {
-            Strategy::Global => standing.global,
-            Strategy::Local => standing.local,
-            _ => f64::midpoint(standing.global, standing.local),
-        };
+        let weight = self.weight(standing);
         Rank {
-            value: (value * STEPS).round() / STEPS,
+            value: match self.steps {
+                Some(steps) => (weight * steps).round() / steps,
+                None => weight,
+            },
             tie: standing.edges,
         }
     }
 }
 
 impl Ordering for ByWeight {
+    fn recommendation(&self, standing: &Standing) -> f64 {
+        match standing.is_start {
+            true => START.value,
+            false => self.weight(standing),
+        }
+    }
+
     /// Paper 4.3.3 takes the rate of relevant sites among those judged so far. It is
     /// smoothed by one of each, and kept within bounds, because a rate near zero would
     /// decide a site before anything of it is read.
     #[allow(clippy::cast_precision_loss, reason = "no crawl judges 2^53 sites")]
     fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
-        if self.0 != Strategy::Paper {
+        if self.strategy != Strategy::Paper {
             return SiteConfidence::NEUTRAL;
         }
         let relevant = totals.relevant as f64 + 1.0;
@@ -151,34 +195,61 @@ mod tests {
         }
     }
 
+    fn by(strategy: Strategy) -> Arc<dyn Ordering> {
+        ordering(&ExternalSettings {
+            strategy,
+            ..ExternalSettings::default()
+        })
+    }
+
     /// Figure 3 of the paper: one edge of global weight 0.6 and local weight 0.7.
     #[test]
     fn figure_three() {
-        let rank = |strategy| ordering(strategy, 1).rank(&standing(0.6, 0.7)).value;
+        let rank = |strategy| by(strategy).recommendation(&standing(0.6, 0.7));
         assert!((rank(Strategy::Global) - 0.6).abs() < 1e-12);
         assert!((rank(Strategy::Local) - 0.7).abs() < 1e-12);
         assert!((rank(Strategy::Combined) - 0.65).abs() < 1e-12);
         assert!((rank(Strategy::Paper) - 0.65).abs() < 1e-12);
+        let rank = by(Strategy::Paper).rank(&standing(0.6, 0.7));
+        assert!((rank.value - 0.65).abs() < 1e-12);
     }
 
     #[test]
     fn where_weights_are_about_equal_the_number_of_edges_decides() {
-        let rank = |weight, edges| {
+        let rank = |strategy, weight, edges| {
             let standing = Standing {
                 edges,
                 ..standing(weight, weight)
             };
-            let rank = ordering(Strategy::Combined, 1).rank(&standing);
+            let rank = by(strategy).rank(&standing);
             (rank.value, rank.tie)
         };
-        assert!(rank(0.98, 3) > rank(0.99, 1));
-        assert!(rank(0.99, 1) > rank(0.90, 9));
+        let combined = |weight, edges| rank(Strategy::Combined, weight, edges);
+        assert!(combined(0.90, 3) > combined(0.99, 1));
+        assert!(combined(0.99, 1) > combined(0.80, 9));
+        assert!(combined(0.50, 1) > combined(0.40, 9));
+        let paper = |weight, edges| rank(Strategy::Paper, weight, edges);
+        assert!(paper(0.99, 1) > paper(0.98, 9));
+        assert!(paper(0.99, 2) > paper(0.99, 1));
+    }
+
+    #[test]
+    fn other_steps_are_another_ranking() {
+        let name = |rank_steps| {
+            let settings = ExternalSettings {
+                rank_steps,
+                ..ExternalSettings::default()
+            };
+            ordering(&settings).name().to_owned()
+        };
+        assert_eq!(name(0), "combined");
+        assert_eq!(name(7), "combined in 7 steps");
     }
 
     #[test]
     fn start_sites_come_first_whatever_the_ordering() {
         for strategy in Strategy::ALL {
-            let ordering = ordering(strategy, 1);
+            let ordering = by(strategy);
             let start = Standing {
                 is_start: true,
                 ..standing(0.0, 0.0)
@@ -198,7 +269,7 @@ mod tests {
             irrelevant,
             ..TopicTotals::default()
         };
-        let prior = |strategy, totals: TopicTotals| ordering(strategy, 1).prior(&totals).get();
+        let prior = |strategy, totals: TopicTotals| by(strategy).prior(&totals).get();
         let close = |one: f64, other: f64| (one - other).abs() < 1e-12;
         assert!(close(prior(Strategy::Paper, totals(0, 0)), 0.5));
         assert!(close(prior(Strategy::Paper, totals(3, 5)), 0.4));
@@ -214,7 +285,12 @@ mod tests {
                 discovered,
                 ..standing(0.0, 0.0)
             };
-            ordering(Strategy::Random, seed).rank(&standing).value
+            let settings = ExternalSettings {
+                strategy: Strategy::Random,
+                seed,
+                ..ExternalSettings::default()
+            };
+            ordering(&settings).rank(&standing).value
         };
         assert!(rank(1, 1).to_bits() == rank(1, 1).to_bits());
         assert!((rank(1, 1) - rank(2, 1)).abs() > 1e-9);

@@ -20,7 +20,7 @@ use rand_xoshiro::Xoshiro256Plus;
 use tokio::sync::Notify;
 
 use crate::classify::{ExampleSite, SiteModel};
-use crate::config::{Settings, Strategy};
+use crate::config::{ExternalSettings, Settings, Strategy};
 use crate::external::{
     CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering,
 };
@@ -134,17 +134,17 @@ impl CrawlExperiment<'_> {
         let (mut reachable, mut targets) = (0.0, 0.0);
         for draw in 0..self.draws {
             let starts = self.draw(&trained.known, draw);
-            let all = ordering(Strategy::BreadthFirst, draw);
+            let all = self.ordering(Strategy::BreadthFirst, draw);
             let all = self.visit(&trained, all, &starts, usize::MAX).await?;
             let half = all.len().div_ceil(2);
             let is_target = |visit: &&Visited| trained.held_out.contains(&visit.site);
             reachable += count(all.len());
             targets += count(all.iter().filter(is_target).count());
             let oracle: Arc<dyn Ordering> = Arc::new(Oracle {
-                ordering: ordering(COMPARED[0], draw),
+                ordering: self.ordering(COMPARED[0], draw),
                 truth: Arc::clone(&trained.truth),
             });
-            let orderings = COMPARED.map(|strategy| ordering(strategy, draw));
+            let orderings = COMPARED.map(|strategy| self.ordering(strategy, draw));
             for (ordering, curve) in orderings.into_iter().chain([oracle]).zip(&mut curves) {
                 let visited = self.visit(&trained, ordering, &starts, half).await?;
                 curve.add(&visited, all.len(), &trained.held_out);
@@ -192,6 +192,14 @@ impl CrawlExperiment<'_> {
             truth: Arc::new(truth),
             held_out,
             known,
+        })
+    }
+
+    fn ordering(&self, strategy: Strategy, seed: u64) -> Arc<dyn Ordering> {
+        ordering(&ExternalSettings {
+            strategy,
+            seed,
+            ..self.settings.external.clone()
         })
     }
 

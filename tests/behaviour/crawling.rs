@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
-use sitescout::config::{ResolveRule, Settings, Strategy, TopicDefinition};
+use sitescout::config::{ResolveRule, Settings, TopicDefinition};
 use sitescout::external::{
     CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
 };
@@ -523,7 +523,7 @@ fn crawl_through(
     let topic = TopicCrawl {
         name: "sailing".to_owned(),
         crawler: InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS),
-        ordering: ordering(Strategy::Combined, 1),
+        ordering: ordering(&settings.external),
         goals: Goals::default(),
         metrics: CrawlMetrics::register(metrics),
     };
