@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail, ensure};
@@ -18,7 +17,7 @@ use crate::external::{
     CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
 };
 use crate::internal::InternalCrawler;
-use crate::store::{KeyValueStore, SiteStore, TopicTotals};
+use crate::store::{KeyValueStore, SiteStore, StoreError, TopicTotals};
 use crate::telemetry::Metrics;
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
@@ -199,58 +198,120 @@ async fn crawl(
     let printer = Arc::new(Printer::new(json, topics.len() > 1));
     let seats = Seats::new(settings.external.crawlers);
     let (stop, stopped) = watch::channel(false);
+    let mut signals = Signals::new()?;
+    let mut failure = None;
     let mut crawls = JoinSet::new();
     for (topic, starts) in topics {
         let name = topic.name.clone();
-        let external = ExternalCrawler::open(Arc::clone(&store), topic, &seats, settings).await?;
-        external.start_at(starts).await?;
-        let (printer, mut stopped) = (Arc::clone(&printer), stopped.clone());
-        crawls.spawn(async move {
-            let stop = async move {
-                // The other end lives as long as any crawl does.
-                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-            };
-            let tell = |verdict: &ShownVerdict, totals: &TopicTotals| {
-                printer.print(&name, verdict, totals);
-            };
-            let (reason, totals) = external.crawl(stop, tell).await?;
-            printer.finish(&name, reason, &totals);
-            anyhow::Ok(())
-        });
+        let opening = async {
+            let external = ExternalCrawler::open(Arc::clone(&store), topic, &seats, settings);
+            let external = external.await?;
+            external.start_at(starts).await?;
+            Ok::<_, StoreError>(external)
+        };
+        match opening.await {
+            Ok(external) => {
+                crawls.spawn(crawl_one(
+                    external,
+                    name,
+                    Arc::clone(&printer),
+                    stopped.clone(),
+                ));
+            }
+            Err(error) => {
+                failure = Some(anyhow::Error::new(error));
+                stop.send_replace(true);
+                break;
+            }
+        }
     }
-    let mut interrupted = pin!(interrupted());
     loop {
         tokio::select! {
             ended = crawls.join_next() => match ended {
-                Some(ended) => ended??,
-                None => return printer.flush(),
+                // Whoever is at work meanwhile is stopped, not broken off.
+                Some(Ok(Err(error))) => {
+                    failure.get_or_insert(error);
+                    stop.send_replace(true);
+                }
+                Some(Ok(Ok(()))) => {}
+                Some(Err(broken)) if broken.is_cancelled() => {}
+                Some(Err(broken)) => {
+                    failure.get_or_insert(broken.into());
+                    stop.send_replace(true);
+                }
+                None => break,
             },
-            () = &mut interrupted, if !*stop.borrow() => {
-                stop.send_replace(true);
+            () = signals.next() => {
+                // Who asks twice does not want to wait for visits under way.
+                if stop.send_replace(true) {
+                    crawls.abort_all();
+                }
             }
             () = printer.closed.notified() => {
                 stop.send_replace(true);
             }
         }
     }
+    printer.flush()?;
+    failure.map_or(Ok(()), Err)
 }
 
-/// Ctrl-C, or the wish of whoever started the process that it ends.
-async fn interrupted() {
+/// Crawls for one topic, and prints what it finds and how it ends.
+async fn crawl_one(
+    external: ExternalCrawler,
+    topic: String,
+    printer: Arc<Printer>,
+    mut stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let stop = async move {
+        // The other end lives as long as any crawl does.
+        let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+    };
+    let tell = |verdict: &ShownVerdict, totals: &TopicTotals| {
+        printer.print(&topic, verdict, totals);
+    };
+    let (reason, totals) = external.crawl(stop, tell).await?;
+    printer.finish(&topic, reason, &totals);
+    Ok(())
+}
+
+/// Ctrl-C, and the wish of whoever started the process that it ends.
+struct Signals {
     #[cfg(unix)]
-    {
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
-    // Without a way to be told, the crawl is ended by its goals alone.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        // Without a way to be told, the crawl is ended by its goals alone.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -63,7 +63,12 @@ impl ExitCode {
             || error.downcast_ref::<ModelFileError>().is_some();
         let is_bad_store = matches!(
             error.downcast_ref::<StoreError>(),
-            Some(StoreError::Damaged { .. } | StoreError::Newer | StoreError::Foreign(_))
+            Some(
+                StoreError::Damaged { .. }
+                    | StoreError::Newer
+                    | StoreError::Foreign(_)
+                    | StoreError::Unfinished(_)
+            )
         );
         if is_bad_input || is_bad_store {
             return Self::DamagedData;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::config::Settings;
@@ -49,13 +49,20 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         let file = file.with_context(|| format!("cannot read {name}"))?;
         Box::new(BufReader::new(file))
     };
-    let store = KeyValueStore::open(&arguments.state, &settings.store)?;
-    let is_part = || {
+    let store = KeyValueStore::begin_import(&arguments.state, &settings.store)?;
+    let records = load(source, &name.to_string(), &store).with_context(|| {
         format!(
             "{} holds a part only; delete it before the next import",
             arguments.state.display()
         )
-    };
+    })?;
+    KeyValueStore::finish_import(&arguments.state)?;
+    complain(&format!("{} records imported", grouped(records)));
+    Ok(ExitCode::Success)
+}
+
+/// Reads a dump to its end, and says how many records it has.
+fn load(source: Box<dyn BufRead>, name: &str, store: &KeyValueStore) -> anyhow::Result<u64> {
     let runtime = sources::runtime()?;
     let mut records = 0_u64;
     let mut portion = Vec::new();
@@ -63,16 +70,20 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         let line = line.with_context(|| format!("cannot read {name}"))?;
         let line: DumpLine =
             serde_json::from_str(&line).with_context(|| format!("{name}, line {number}"))?;
+        if let Some(wanted) = line.lines_before_end() {
+            ensure!(
+                wanted == records,
+                "{name} has {records} records and should have {wanted}"
+            );
+            runtime.block_on(store.load(portion))?;
+            return Ok(records);
+        }
         portion.push(line);
         records += 1;
         if portion.len() >= PORTION {
             let loading = store.load(std::mem::take(&mut portion));
-            runtime.block_on(loading).with_context(is_part)?;
+            runtime.block_on(loading)?;
         }
     }
-    runtime
-        .block_on(store.load(portion))
-        .with_context(is_part)?;
-    complain(&format!("{} records imported", grouped(records)));
-    Ok(ExitCode::Success)
+    bail!("{name} breaks off after {records} records")
 }

@@ -90,7 +90,7 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     if let Some(evidence) = &file.evidence {
-        writeln!(out, "\nrecommends {} sites:", evidence.recommends.len())?;
+        writeln!(out, "\nrecommends (the first of them, if they are many):")?;
         for (host, local) in &evidence.recommends {
             writeln!(out, "    local {local:.3}  {host}")?;
         }

@@ -217,8 +217,7 @@ pub(super) fn visit_to(host: &str) -> Result<SiteVisit, String> {
 /// Opens a store that must be there.
 pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
     ensure!(
-        // Whatever keeps us from knowing is told better by whoever opens it.
-        fs::exists(directory).unwrap_or(true),
+        KeyValueStore::is_in(directory),
         "there is no store in {}; `sitescout crawl` makes one, --state names it",
         directory.display()
     );

@@ -26,14 +26,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 
-use crate::config::{ExternalSettings, ResolveRule, Settings};
+use crate::config::{ExternalSettings, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
     NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, TopicId, TopicOpening,
     TopicTotals,
 };
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
-use crate::web::{PageUrl, Purpose, SiteVisit};
+use crate::web::{PageUrl, Purpose, SiteVisit, UndecidedReason, Verdict};
 pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
@@ -58,6 +58,9 @@ pub struct TopicCrawl {
     /// Where its figures go.
     pub metrics: CrawlMetrics,
 }
+
+/// With seats free, a crawl looks so often for sites that have become due.
+const GLANCE: Duration = Duration::from_secs(5);
 
 /// What a crawl is to reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl ExternalCrawler {
         let full = store.full_addresses(id, external.sites_per_address());
         let full_addresses = full.await?.into_iter().collect();
         Ok(Self {
-            ledger: Ledger::new(Arc::clone(&store), id, &settings.store, &external),
+            ledger: Ledger::new(Arc::clone(&store), id, settings),
             pool: Pool::new(topic.crawler, seats),
             recent: RecentPprs::new(&external),
             metrics,
@@ -180,6 +183,8 @@ impl ExternalCrawler {
             }
             tokio::select! {
                 ended = self.pool.next() => totals = self.record(ended, &mut tell).await?,
+                // Deferred sites may be due, and other topics may have left their seats.
+                () = sleep(GLANCE), if self.pool.free_seats() > 0 => {}
                 () = &mut stop => break EndReason::Stopped,
             }
         };
@@ -195,7 +200,8 @@ impl ExternalCrawler {
 
     async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {
         let Goals { wanted, max_pages } = self.goals;
-        if wanted.is_some_and(|wanted| totals.finds >= wanted) && !self.has_to_rejudge().await? {
+        let is_reached = wanted.is_some_and(|wanted| totals.finds >= wanted);
+        if is_reached && !self.pool.is_rejudging() && !self.has_to_rejudge().await? {
             return Ok(Some(EndReason::WantedReached));
         }
         if max_pages.is_some_and(|most| totals.pages >= most) {
@@ -217,7 +223,9 @@ impl ExternalCrawler {
         }
         let now = SystemTime::now();
         let prior = self.ordering.prior(totals);
-        let purpose = match totals.border < self.settings.scarce_border as u64 {
+        let is_scarce = totals.border < self.settings.scarce_border as u64;
+        // The paper knows one threshold.
+        let purpose = match is_scarce && self.settings.strategy != Strategy::Paper {
             true => Purpose::VerdictAndManyLinks,
             false => Purpose::VerdictAndLinks,
         };
@@ -241,7 +249,8 @@ impl ExternalCrawler {
     fn full_addresses_for(&self, taken: &TakenSite) -> Arc<BTreeSet<IpAddr>> {
         let host = taken.site.host();
         let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
-        match taken.standing.is_start || taken.is_judged || is_mapped {
+        let was_decided = matches!(taken.verdict, Some(Verdict::Relevant | Verdict::Irrelevant));
+        match taken.standing.is_start || was_decided || is_mapped {
             true => Arc::default(),
             false => Arc::clone(&self.full_addresses),
         }
@@ -264,7 +273,9 @@ impl ExternalCrawler {
             return self.store.totals(self.topic).await;
         }
         let visits: Vec<EndedVisit> = ended.into_iter().map(|ended| self.weigh(ended)).collect();
-        let costs: Vec<(u64, bool)> = visits.iter().map(cost_of).collect();
+        // What was found before is no measure of what it costs to find more.
+        let finding = visits.iter().filter(|visit| visit.taken.verdict.is_none());
+        let costs: Vec<(u64, bool)> = finding.map(cost_of).collect();
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
         for (pages, is_find) in costs {
@@ -272,7 +283,9 @@ impl ExternalCrawler {
         }
         for verdict in &shown {
             self.metrics.count_verdict(verdict.verdict);
-            if let Some(address) = verdict.full_address {
+            if let Some(address) = verdict.full_address
+                && !self.full_addresses.contains(&address)
+            {
                 Arc::make_mut(&mut self.full_addresses).insert(address);
             }
             tell(verdict, &totals);
@@ -288,8 +301,16 @@ impl ExternalCrawler {
         } = ended;
         self.metrics.count_visit(&report, is_broken);
         let is_permitted = |edge: &NewEdge| self.permits(&edge.entrance);
-        let edges = self.ordering.weigh(&report).into_iter();
-        let edges = edges.filter(is_permitted).collect();
+        let is_passing = matches!(
+            report.verdict.undecided_reason(),
+            Some(UndecidedReason::Interrupted | UndecidedReason::Deferred { .. })
+        );
+        // A visit that is made again is heard of when it has come to its end.
+        let edges = match is_passing {
+            true => Vec::new(),
+            false => self.ordering.weigh(&report),
+        };
+        let edges = edges.into_iter().filter(is_permitted).collect();
         EndedVisit {
             taken,
             report,

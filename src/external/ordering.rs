@@ -14,8 +14,12 @@ use crate::web::{SiteConfidence, SiteReport};
 use super::edges::edges_of;
 
 /// In which order border sites are visited.
+///
+/// An ordering that learns from reports learns anew after a restart, and what it has learned
+/// changes the place of a site when the next edge to it is recorded.
 pub trait Ordering: Ranking {
-    /// Hears of every report, and says whom the site recommends, and how much.
+    /// Hears of every report that is recorded, and says whom the site recommends, and how
+    /// much.
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
         edges_of(report)
     }
@@ -50,7 +54,10 @@ struct BreadthFirst;
 
 /// By lot, from a seed.
 #[derive(Debug)]
-struct Random(u64);
+struct Random {
+    seed: u64,
+    name: String,
+}
 
 /// The ordering that the settings ask for.
 #[must_use]
@@ -60,7 +67,10 @@ pub fn ordering(settings: &ExternalSettings) -> Arc<dyn Ordering> {
             Arc::new(ByWeight::new(settings))
         }
         Strategy::BreadthFirst => Arc::new(BreadthFirst),
-        Strategy::Random => Arc::new(Random(settings.seed)),
+        Strategy::Random => Arc::new(Random {
+            seed: settings.seed,
+            name: format!("{} from {}", settings.strategy.name(), settings.seed),
+        }),
     }
 }
 
@@ -164,7 +174,7 @@ impl Ordering for BreadthFirst {}
 
 impl Ranking for Random {
     fn name(&self) -> &str {
-        Strategy::Random.name()
+        &self.name
     }
 
     #[allow(clippy::cast_precision_loss, reason = "52 bits of chance are enough")]
@@ -172,7 +182,7 @@ impl Ranking for Random {
         if standing.is_start {
             return START;
         }
-        let lot = xxh3_64_with_seed(&standing.discovered.to_be_bytes(), self.0);
+        let lot = xxh3_64_with_seed(&standing.discovered.to_be_bytes(), self.seed);
         let value = (lot >> 12) as f64 / (1_u64 << 52) as f64;
         Rank { value, tie: 0 }
     }

@@ -114,6 +114,12 @@ impl Pool {
         self.visits.is_empty()
     }
 
+    /// Whether a visit is under way that is to renew a verdict.
+    pub(super) fn is_rejudging(&self) -> bool {
+        let mut orders = self.orders.values();
+        orders.any(|(taken, _)| taken.verdict.is_some())
+    }
+
     /// How many visits are under way.
     pub(super) fn busy(&self) -> usize {
         self.visits.len()

@@ -36,8 +36,9 @@ use crate::web::{PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId, SiteRe
 pub const SHARES: [f64; 3] = [0.1, 0.25, 0.5];
 
 /// The orderings that are compared, the one that the oracle shares first.
-const COMPARED: [Strategy; 5] = [
+const COMPARED: [Strategy; 6] = [
     Strategy::Combined,
+    Strategy::Paper,
     Strategy::Global,
     Strategy::Local,
     Strategy::BreadthFirst,

@@ -73,6 +73,10 @@ enum DumpedRecord {
         address: IpAddr,
         sites: u32,
     },
+    /// The last line: so many stood before it.
+    End {
+        records: u64,
+    },
 }
 
 /// All records, in order; `send` says whether anybody still listens.
@@ -80,12 +84,29 @@ pub(super) fn dump(
     engine: &dyn Engine,
     mut send: impl FnMut(Result<DumpLine, StoreError>) -> bool,
 ) {
+    let mut records = 0;
     for kind in KINDS {
         for entry in engine.scan(kind, None) {
             let line = entry.and_then(|entry| dumped(&entry)).map(DumpLine);
-            if !send(line) {
+            let is_damaged = line.is_err();
+            records += 1;
+            if !send(line) || is_damaged {
                 return;
             }
+        }
+    }
+    send(Ok(DumpLine(DumpedRecord::End { records })));
+}
+
+// === impl DumpLine ===
+
+impl DumpLine {
+    /// How many lines a dump has before this one, if it is the last.
+    #[must_use]
+    pub fn lines_before_end(&self) -> Option<u64> {
+        match self.0 {
+            DumpedRecord::End { records } => Some(records),
+            _ => None,
         }
     }
 }
@@ -208,6 +229,7 @@ pub(super) fn load(
             address,
             sites,
         } => changes.put(keys::address(TopicId(topic), address), &sites),
+        DumpedRecord::End { .. } => {}
     }
     Ok(())
 }

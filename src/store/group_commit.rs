@@ -8,6 +8,7 @@
 //! sync if it is one that promises durability. After an error of the engine nothing is
 //! written any more: what is on the disk is whole, and what followed was never promised.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::SystemTime;
@@ -18,7 +19,9 @@ use crate::config::StoreSettings;
 
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
+use super::keys;
 use super::orders::Ledger;
+use super::records::StoreRecord;
 use super::transaction::Transaction;
 use super::{NewSite, Outcome, Recorded, StoreError, TakenSite, TopicId, TopicOpening};
 
@@ -43,8 +46,16 @@ pub(super) enum Order {
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Order>,
+    notes: Arc<Notes>,
+}
+
+/// What the writer lets others know.
+#[derive(Default)]
+struct Notes {
     /// Why nothing is written any more: whoever comes later is to know it, too.
-    failure: Arc<OnceLock<StoreError>>,
+    failure: OnceLock<StoreError>,
+    /// The number of the last verdict that is durable.
+    durable: AtomicU64,
 }
 
 /// An order that was carried out and waits to be answered.
@@ -64,15 +75,21 @@ impl Writer {
         engine.apply(transaction.into_changes())?;
         engine.sync()?;
         let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
-        let failure = Arc::new(OnceLock::new());
-        let noted = Arc::clone(&failure);
+        let notes = Arc::new(Notes::default());
+        notes.tell_durable(&*engine)?;
+        let shared = Arc::clone(&notes);
         let started = thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || run(&*engine, ledger, orders, &noted));
+            .spawn(move || run(&*engine, ledger, orders, &shared));
         match started {
-            Ok(_) => Ok(Self { queue, failure }),
+            Ok(_) => Ok(Self { queue, notes }),
             Err(error) => Err(StoreError::Closed(error.to_string())),
         }
+    }
+
+    /// The number of the last verdict that is durable.
+    pub(super) fn durable(&self) -> u64 {
+        self.notes.durable.load(Ordering::Acquire)
     }
 
     /// Hands an order over and waits until it is carried out.
@@ -82,7 +99,7 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let gone = || {
-            let failure = self.failure.get().cloned();
+            let failure = self.notes.failure.get().cloned();
             failure.unwrap_or_else(|| StoreError::Closed("its thread has ended".to_owned()))
         };
         self.queue.send(order(reply)).await.map_err(|_| gone())?;
@@ -91,12 +108,7 @@ impl Writer {
 }
 
 /// Works until every handle is dropped, or the engine fails.
-fn run(
-    engine: &dyn Engine,
-    mut ledger: Ledger,
-    mut orders: mpsc::Receiver<Order>,
-    noted: &OnceLock<StoreError>,
-) {
+fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order>, notes: &Notes) {
     let mut group = Vec::new();
     while orders.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
@@ -108,14 +120,15 @@ fn run(
         }
         let changes = transaction.into_changes();
         let committed = engine.apply(changes).and_then(|()| match is_durable {
-            true => engine.sync(),
+            true => engine.sync().and_then(|()| notes.tell_durable(engine)),
             false => Ok(()),
         });
+        let committed = committed.and_then(|()| keep_up(engine, &mut ledger));
         let failure = committed.err();
         if let Some(error) = &failure {
             tracing::error!(%error, "the store writes no more");
             // Set once: the thread ends below.
-            let _ = noted.set(error.clone());
+            let _ = notes.failure.set(error.clone());
         }
         for answer in answers {
             answer(failure.as_ref());
@@ -123,6 +136,30 @@ fn run(
         if failure.is_some() {
             return;
         }
+    }
+}
+
+/// Does what is to be done before anybody is answered, a portion at a time.
+fn keep_up(engine: &dyn Engine, ledger: &mut Ledger) -> Result<(), StoreError> {
+    while ledger.has_upkeep() {
+        let mut transaction = Transaction::new(engine);
+        ledger.keep_up(&mut transaction)?;
+        transaction.accept_order();
+        engine.apply(transaction.into_changes())?;
+        engine.sync()?;
+    }
+    Ok(())
+}
+
+// === impl Notes ===
+
+impl Notes {
+    /// What the engine has now is durable.
+    fn tell_durable(&self, engine: &dyn Engine) -> Result<(), StoreError> {
+        let store: Option<StoreRecord> = Transaction::new(engine).get(keys::STORE)?;
+        let last = store.map_or(0, |store| store.last_seq);
+        self.durable.store(last, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -177,14 +214,14 @@ fn settle<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::time::Duration;
 
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
-    use crate::store::{KeyValueStore, Rank, Ranking, SiteStore, Standing};
-    use crate::web::ModelFingerprint;
+    use crate::store::{KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
+    use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
 
     /// Notes what is asked of the disk, and fails if it is told to.
     #[derive(Default)]
@@ -193,6 +230,8 @@ mod tests {
         log: Mutex<Vec<&'static str>>,
         syncs: AtomicUsize,
         is_full: AtomicBool,
+        /// The disk is held up.
+        is_held: AtomicBool,
     }
 
     impl Engine for Arc<Watched> {
@@ -217,6 +256,9 @@ mod tests {
         }
 
         fn sync(&self) -> Result<(), StoreError> {
+            while self.is_held.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
             // As long as a disk takes, so that orders have time to gather.
             thread::sleep(Duration::from_millis(5));
             self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -302,5 +344,44 @@ mod tests {
         drop(store);
         let (store, topic) = opened(&engine).await;
         assert_eq!(store.totals(topic).await.unwrap().border, 1);
+    }
+
+    #[tokio::test]
+    async fn a_verdict_can_be_read_when_it_is_durable_and_not_before() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        store.enter(topic, vec![site(1)]).await.unwrap();
+        let taken = store.take(topic, 1, SystemTime::now()).await.unwrap();
+        let visit = SiteVisit::entering(&taken[0].entrance);
+        let report = SiteReport {
+            verdict: Verdict::Relevant,
+            ..SiteReport::interrupted(visit, ModelFingerprint::from_bits(1))
+        };
+        let outcome = Outcome {
+            topic,
+            report,
+            edges: Vec::new(),
+            rank: 1.0,
+            resolution: Resolution::Judged,
+            keep_evidence: true,
+        };
+        engine.is_held.store(true, Ordering::Relaxed);
+        let recording = tokio::spawn({
+            let store = store.clone();
+            async move { store.record(vec![outcome]).await }
+        });
+        // The totals say when it was applied.
+        while store.totals(topic).await.unwrap().relevant == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(store.judged(topic, 0, 9).await.unwrap().is_empty());
+        let file = store.site(topic, &taken[0].site).await.unwrap();
+        let file = file.unwrap();
+        assert_eq!((file.judged, file.evidence), (None, None));
+        engine.is_held.store(false, Ordering::Relaxed);
+        recording.await.unwrap().unwrap();
+        assert_eq!(store.judged(topic, 0, 9).await.unwrap().len(), 1);
+        let file = store.site(topic, &taken[0].site).await.unwrap();
+        assert!(file.unwrap().evidence.is_some());
     }
 }

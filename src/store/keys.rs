@@ -16,6 +16,7 @@
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `i` topic address | how many sites at an address were judged |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
+//! | `a` | the number up to which the evidence of old verdicts is forgotten |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
 //! zero byte, which therefore ends them.
@@ -29,6 +30,7 @@ use super::{Rank, TopicId};
 pub(super) const STORE: &[u8] = b"m";
 pub(super) const TOPICS: &[u8] = b"t";
 pub(super) const SEQUENCE: &[u8] = b"q";
+pub(super) const AGED: &[u8] = b"a";
 
 pub(super) fn topic(name: &str) -> Vec<u8> {
     join(b't', &[name.as_bytes()])

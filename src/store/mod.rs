@@ -10,17 +10,20 @@
 //!   to a user is asked of the store, or shown after `record` has returned.
 //! - A site is handed out to one visitor at a time. One that was handed out when the
 //!   process died is handed out again after the next start.
-//! - Verdicts are numbered in the order in which they were recorded, without gaps, over
-//!   all topics.
+//! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
+//!   is renewed gets a new number, and its old one is given up.
+//! - A verdict can be read when it is durable, and not before.
 
 mod dump;
 mod engine;
 mod group_commit;
 mod keys;
 mod orders;
+mod reading;
 mod records;
 mod sled_engine;
 mod transaction;
+mod upkeep;
 
 use std::fmt;
 use std::io;
@@ -169,8 +172,8 @@ pub struct TakenSite {
     pub rank: f64,
     /// How often its visits were deferred.
     pub deferrals: u16,
-    /// Whether it has a verdict, which the visit is to renew.
-    pub is_judged: bool,
+    /// Its verdict, if it has one that the visit is to renew.
+    pub verdict: Option<Verdict>,
 }
 
 /// What became of a site that was handed out.
@@ -199,6 +202,8 @@ pub enum Resolution {
     Deferred(SystemTime),
     /// The visit was broken off: back to where it was.
     PutBack,
+    /// The verdict that it has stands.
+    Kept,
 }
 
 /// What came of an outcome.
@@ -341,6 +346,9 @@ pub enum StoreError {
     /// The directory holds something else.
     #[error("{} holds files, but no store of sitescout; give another directory", .0.display())]
     Foreign(PathBuf),
+    /// It was to be made from a dump, which never came to its end.
+    #[error("an import into {} was broken off; delete that directory and import again", .0.display())]
+    Unfinished(PathBuf),
     /// A later version of sitescout wrote it.
     #[error("the store was written by a later version of sitescout; use that one")]
     Newer,
@@ -398,6 +406,26 @@ impl KeyValueStore {
     /// Opens the store in a directory, or starts one there.
     pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
         Self::over(Arc::new(SledEngine::open(directory, settings)?), settings)
+    }
+
+    /// Starts a store in a directory that is to be filled from a dump. Until that is finished
+    /// it cannot be opened.
+    pub fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::over(
+            Arc::new(SledEngine::begin_import(directory, settings)?),
+            settings,
+        )
+    }
+
+    /// The store holds all that it is to hold.
+    pub fn finish_import(directory: &Path) -> Result<(), StoreError> {
+        SledEngine::finish_import(directory)
+    }
+
+    /// Whether there is a store in a directory.
+    #[must_use]
+    pub fn is_in(directory: &Path) -> bool {
+        SledEngine::is_in(directory)
     }
 
     /// A store that is gone when it is dropped.
@@ -458,7 +486,7 @@ impl SiteStore for KeyValueStore {
     }
 
     async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError> {
-        self.read(orders::topics).await
+        self.read(reading::topics).await
     }
 
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError> {
@@ -485,16 +513,17 @@ impl SiteStore for KeyValueStore {
     }
 
     async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
-        self.read(move |engine| orders::totals(engine, topic)).await
+        self.read(move |engine| reading::totals(engine, topic))
+            .await
     }
 
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError> {
-        self.read(move |engine| orders::full_addresses(engine, topic, sites))
+        self.read(move |engine| reading::full_addresses(engine, topic, sites))
             .await
     }
 
     async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError> {
-        self.read(move |engine| orders::next_due(engine, topic))
+        self.read(move |engine| reading::next_due(engine, topic))
             .await
     }
 
@@ -504,13 +533,14 @@ impl SiteStore for KeyValueStore {
         after: u64,
         most: usize,
     ) -> Result<Vec<JudgedSite>, StoreError> {
-        self.read(move |engine| orders::judged(engine, topic, after, most))
+        let durable = self.writer.durable();
+        self.read(move |engine| reading::judged(engine, topic, after, most, durable))
             .await
     }
 
     async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError> {
-        let site = site.clone();
-        self.read(move |engine| orders::site(engine, topic, &site))
+        let (site, durable) = (site.clone(), self.writer.durable());
+        self.read(move |engine| reading::site(engine, topic, &site, durable))
             .await
     }
 }

@@ -4,24 +4,26 @@
 //! handed out, or judged, and its record says which. The sums in a site's record are those
 //! of its edges. Totals are those of the records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::config::{EdgeRetention, OldVerdicts, StoreSettings};
-use crate::web::{ModelFingerprint, PageUrl, SiteId, Verdict};
+use crate::web::{PageUrl, SiteId, UndecidedReason, Verdict};
 
 use super::engine::{Engine, Entry};
 use super::keys;
+use super::reading;
 use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,
 };
 use super::transaction::Transaction;
+use super::upkeep::Upkeep;
 use super::{
-    JudgedSite, NewEdge, NewSite, Outcome, REJUDGED, Rank, Ranking, Recommendation, Recorded,
-    Resolution, SiteFile, StoreError, TakenSite, TopicId, TopicOpening, TopicTotals,
+    NewEdge, NewSite, Outcome, REJUDGED, Rank, Ranking, Recorded, Resolution, StoreError,
+    TakenSite, TopicId, TopicOpening, TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -37,8 +39,11 @@ const LOOKED_AT_FOR_AGE: usize = 64;
 pub(super) struct Ledger {
     topics: BTreeMap<TopicId, OpenTopic>,
     settings: StoreSettings,
-    /// Up to this number all evidence is younger than it may be, or gone.
-    aged_until: u64,
+    /// What is to be done before anything else.
+    upkeep: VecDeque<Upkeep>,
+    /// Sites that were handed out when the last process ended. They are ranked when their
+    /// topic is opened, by edges that came while they were away.
+    returned: Vec<(TopicId, SiteId)>,
 }
 
 #[derive(Clone)]
@@ -68,12 +73,27 @@ impl Ledger {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
         }
         check_border(changes)?;
-        put_back_all(changes)?;
         Ok(Self {
             topics: BTreeMap::new(),
             settings,
-            aged_until: 0,
+            upkeep: VecDeque::new(),
+            returned: put_back_all(changes)?,
         })
+    }
+
+    /// Whether there is work that comes before any further order.
+    pub(super) fn has_upkeep(&self) -> bool {
+        !self.upkeep.is_empty()
+    }
+
+    /// Does a portion of it.
+    pub(super) fn keep_up(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+        if let Some(upkeep) = self.upkeep.front_mut()
+            && upkeep.work(changes)?
+        {
+            self.upkeep.pop_front();
+        }
+        Ok(())
     }
 
     pub(super) fn open_topic(
@@ -105,18 +125,29 @@ impl Ledger {
             changes.put(keys::topic_record(number), &record);
             number
         };
-        let mut record = topic_record(changes, number)?;
-        self.topics.insert(number, open.clone());
-        if record.ordering != name {
-            rank_all(changes, number, &*open.ranking)?;
-            record.ordering = name;
-            changes.put(keys::topic_record(number), &record);
+        if topic_record(changes, number)?.ordering != name {
+            let ranking = Arc::clone(&open.ranking);
+            self.upkeep
+                .push_back(Upkeep::rank(changes, number, ranking)?);
         }
-        match topic.old_verdicts {
-            OldVerdicts::Keep => {}
-            OldVerdicts::RejudgeRelevant => rejudge(changes, number, topic.model, false)?,
-            OldVerdicts::RejudgeAll => rejudge(changes, number, topic.model, true)?,
+        let rejudge = |changes, all| Upkeep::rejudge(changes, number, topic.model, all);
+        self.upkeep.extend(match topic.old_verdicts {
+            OldVerdicts::RejudgeRelevant => rejudge(changes, false)?,
+            OldVerdicts::RejudgeAll => rejudge(changes, true)?,
+            OldVerdicts::Keep => {
+                // Verdicts of this model are old ones when that changes again.
+                let done: Option<(u64, bool)> = changes.get(&keys::model(number))?;
+                if done.is_some_and(|(model, _)| model != topic.model.bits()) {
+                    changes.remove(keys::model(number));
+                }
+                None
+            }
+        });
+        for (_, site) in self.returned.extract_if(.., |(topic, _)| *topic == number) {
+            let known = site_record(changes, number, &site)?;
+            open.place(changes, number, &site, known);
         }
+        self.topics.insert(number, open);
         Ok(number)
     }
 
@@ -185,7 +216,7 @@ impl Ledger {
     }
 
     pub(super) fn record(
-        &mut self,
+        &self,
         changes: Changing<'_, '_>,
         outcomes: &[Outcome],
     ) -> Result<Vec<Recorded>, StoreError> {
@@ -199,21 +230,22 @@ impl Ledger {
     }
 
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
-    fn forget_old_evidence(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+    fn forget_old_evidence(&self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
         let oldest = SystemTime::now() - self.settings.evidence_age;
-        let after = keys::sequence(self.aged_until);
+        let aged_until: u64 = changes.get(keys::AGED)?.unwrap_or_default();
+        let after = keys::sequence(aged_until);
         let entries: Vec<Entry> = changes
             .scan_after(keys::SEQUENCE, &after)
             .take(LOOKED_AT_FOR_AGE)
             .collect::<Result<_, _>>()?;
         for (key, value) in entries {
-            let (topic, site) = verdict_place(&key, &value)?;
+            let (topic, site) = reading::verdict_place(&key, &value)?;
             let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
             let Some(verdict) = verdict.filter(|verdict| verdict.judged_at() < oldest) else {
                 break;
             };
             changes.remove(keys::evidence(topic, &site));
-            self.aged_until = verdict.seq();
+            changes.put(keys::AGED.to_vec(), &verdict.seq());
         }
         Ok(())
     }
@@ -289,13 +321,19 @@ impl OpenTopic {
         changes.remove(keys::claim(topic, &site));
         record.totals.pages += report.cost.pages as u64;
         known.entrance = report.entrance.to_string();
+        let old: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
         let mut recorded = Recorded::default();
         match outcome.resolution {
             Resolution::PutBack => {
                 // Edges may have come while it was away.
                 let rank = self.ranking.rank(&known.standing());
                 known.last_rank = (rank.value, rank.tie);
-                put_back(changes, topic, &site, &mut known, &mut record.totals);
+                put_back(changes, topic, &site, &mut known, &mut record.totals)?;
+            }
+            Resolution::Kept => {
+                known.phase = Phase::Judged;
+                known.deferrals = 0;
+                record.totals.taken -= 1;
             }
             Resolution::Deferred(not_before) => {
                 let due = records::seconds(not_before);
@@ -310,7 +348,7 @@ impl OpenTopic {
                 known.phase = Phase::Judged;
                 known.deferrals = 0;
                 record.totals.taken -= 1;
-                recorded = judge(changes, outcome, &known, &mut record.totals)?;
+                recorded = judge(changes, outcome, old.as_ref(), &known, &mut record.totals)?;
             }
         }
         changes.put(keys::site(topic, &site), &known);
@@ -318,7 +356,17 @@ impl OpenTopic {
             for edge in &outcome.edges {
                 self.recommend(changes, topic, &site, edge, &mut record)?;
             }
-            if let Some(page) = &report.alias_of {
+            let was = old.and_then(|old| old.alias_of());
+            share_domain(
+                changes,
+                topic,
+                &site,
+                was.is_some(),
+                report.alias_of.is_some(),
+            )?;
+            if let Some(page) = &report.alias_of
+                && was.as_ref() != Some(page)
+            {
                 self.inherit(changes, topic, &site, page, known.is_start, &mut record)?;
             }
             if !self.keeps_edges_to(report.verdict) {
@@ -346,8 +394,14 @@ impl OpenTopic {
     ) -> Result<Option<PageUrl>, StoreError> {
         let mut entrance = entrance.clone();
         for _ in 0..MAX_ALIASES {
-            let key = keys::verdict(topic, &entrance.site());
-            let Some(verdict) = changes.get::<VerdictRecord>(&key)? else {
+            let site = entrance.site();
+            // Most targets were never visited, and their record is needed in any case.
+            let known: Option<SiteRecord> = changes.get(&keys::site(topic, &site))?;
+            if known.is_none_or(|known| known.phase != Phase::Judged) {
+                break;
+            }
+            let verdict = changes.get::<VerdictRecord>(&keys::verdict(topic, &site))?;
+            let Some(verdict) = verdict else {
                 break;
             };
             match verdict.alias_of() {
@@ -383,11 +437,21 @@ impl OpenTopic {
         let Some(mut known) = known else {
             return Ok(());
         };
-        let domain = source.registrable_domain();
         let key = keys::edge(topic, &target, source);
-        let before = domain_sum(changes, topic, &target, domain)?;
-        changes.put(key, &EdgeRecord::new(edge));
-        let after = domain_sum(changes, topic, &target, domain)?;
+        let new = EdgeRecord::new(edge);
+        let mut before = DomainSum::default();
+        let mut after = DomainSum::default();
+        let domain = keys::edges_from(topic, &target, source.registrable_domain());
+        for entry in changes.scan(&domain) {
+            let (other, value) = entry?;
+            let old: EdgeRecord = records::decode(&other, &value)?;
+            before.add(&old);
+            if other != key {
+                after.add(&old);
+            }
+        }
+        after.add(&new);
+        changes.put(key, &new);
         known.edges = known.edges - before.edges + after.edges;
         known.domains += u32::from(before.edges == 0);
         let (global, local) = before.means();
@@ -414,9 +478,6 @@ impl OpenTopic {
         if heir == *alias {
             return Ok(());
         }
-        let domain = keys::domain(topic, alias.registrable_domain());
-        let sites: u32 = changes.get(&domain)?.unwrap_or_default();
-        changes.put(domain, &sites.saturating_sub(1));
         match changes.get::<SiteRecord>(&keys::site(topic, &heir))? {
             None => {
                 self.discover(changes, topic, &entrance, is_start, record)?;
@@ -449,33 +510,23 @@ impl OpenTopic {
 // === impl DomainSum ===
 
 impl DomainSum {
+    fn add(&mut self, edge: &EdgeRecord) {
+        self.edges += 1;
+        self.global += f64::from(edge.global);
+        self.local += f64::from(edge.local);
+    }
+
     fn means(&self) -> (f64, f64) {
         let edges = f64::from(self.edges.max(1));
         (self.global / edges, self.local / edges)
     }
 }
 
-fn domain_sum(
-    changes: &Transaction<'_, dyn Engine>,
-    topic: TopicId,
-    target: &SiteId,
-    domain: &str,
-) -> Result<DomainSum, StoreError> {
-    let mut sum = DomainSum::default();
-    for entry in changes.scan(&keys::edges_from(topic, target, domain)) {
-        let (key, value) = entry?;
-        let edge: EdgeRecord = records::decode(&key, &value)?;
-        sum.edges += 1;
-        sum.global += f64::from(edge.global);
-        sum.local += f64::from(edge.local);
-    }
-    Ok(sum)
-}
-
 /// Gives a verdict its number and adds it to the totals; one that it replaces leaves them.
 fn judge(
     changes: Changing<'_, '_>,
     outcome: &Outcome,
+    old: Option<&VerdictRecord>,
     known: &SiteRecord,
     totals: &mut TopicTotals,
 ) -> Result<Recorded, StoreError> {
@@ -485,12 +536,11 @@ fn judge(
     let seq = store.last_seq;
     changes.put(keys::STORE.to_vec(), &store);
     let key = keys::verdict(topic, &report.site);
-    if let Some(old) = changes.get::<VerdictRecord>(&key)? {
+    if let Some(old) = old {
         count(totals, old.verdict(), old.is_start(), |number| *number -= 1);
         changes.remove(keys::sequence(old.seq()));
-        count_at(changes, topic, old.address(), |sites| {
-            sites.saturating_sub(1)
-        })?;
+        let address = old.address().filter(|_| takes_room(old.verdict()));
+        count_at(changes, topic, address, |sites| sites.saturating_sub(1))?;
     }
     count(totals, report.verdict, known.is_start, |number| {
         *number += 1;
@@ -506,13 +556,38 @@ fn judge(
         true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
         false => changes.remove(evidence),
     }
-    let sites_at_address = count_at(changes, topic, report.address, |sites| {
-        sites.saturating_add(1)
-    })?;
+    let address = report.address.filter(|_| takes_room(report.verdict));
+    let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
     Ok(Recorded {
         seq: Some(seq),
         sites_at_address,
     })
+}
+
+/// Whether a site counts at its address: not if it was turned away there.
+fn takes_room(verdict: Verdict) -> bool {
+    verdict.undecided_reason() != Some(UndecidedReason::AddressFull)
+}
+
+/// An alias takes no share of its registrable domain.
+fn share_domain(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    was_alias: bool,
+    is_alias: bool,
+) -> Result<(), StoreError> {
+    if was_alias == is_alias {
+        return Ok(());
+    }
+    let domain = keys::domain(topic, site.registrable_domain());
+    let sites: u32 = changes.get(&domain)?.unwrap_or_default();
+    let sites = match is_alias {
+        true => sites.saturating_sub(1),
+        false => sites.saturating_add(1),
+    };
+    changes.put(domain, &sites);
+    Ok(())
 }
 
 /// Changes the number of sites that were judged at an address, and says what it is now.
@@ -529,45 +604,6 @@ fn count_at(
     let sites = change(changes.get(&key)?.unwrap_or_default());
     changes.put(key, &sites);
     Ok(sites)
-}
-
-/// Makes sites due whose verdicts another model has made: all of them, or relevant ones.
-fn rejudge(
-    changes: Changing<'_, '_>,
-    topic: TopicId,
-    model: ModelFingerprint,
-    all: bool,
-) -> Result<(), StoreError> {
-    let key = keys::model(topic);
-    let wish = (model.bits(), all);
-    if changes.get::<(u64, bool)>(&key)? == Some(wish) {
-        return Ok(());
-    }
-    changes.put(key, &wish);
-    let verdicts: Vec<Entry> = changes
-        .scan(&keys::of_topic(b'v', topic))
-        .collect::<Result<_, _>>()?;
-    let mut record = topic_record(changes, topic)?;
-    for (key, value) in verdicts {
-        let verdict: VerdictRecord = records::decode(&key, &value)?;
-        if verdict.model() == model || !(all || verdict.verdict().is_relevant()) {
-            continue;
-        }
-        let site = keys::last_host(&key);
-        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no site"))?;
-        let mut known = site_record(changes, topic, &site)?;
-        if known.phase != Phase::Judged {
-            continue;
-        }
-        let due = records::seconds(REJUDGED);
-        known.phase = Phase::Due(due);
-        let host = site.as_str().as_bytes().to_vec();
-        changes.put_raw(keys::due(topic, due, &site), host);
-        changes.put(keys::site(topic, &site), &known);
-        record.totals.deferred += 1;
-    }
-    changes.put(keys::topic_record(topic), &record);
-    Ok(())
 }
 
 /// Forgets who recommends a site.
@@ -630,32 +666,43 @@ fn hand_out(
         standing: known.standing(),
         rank: known.last_rank.0,
         deferrals: known.deferrals,
-        is_judged: verdict.is_some(),
+        verdict: verdict.map(|verdict| verdict.verdict()),
         site,
     })
 }
 
-/// Puts a site that was handed out back into the border, at the rank it had there. A
-/// deferred one was due, so it need not wait any longer.
+/// Puts a site that was handed out back into the border, at the rank it had there, or if it
+/// has a verdict, among those that are due. A deferred one was due, so it need not wait any
+/// longer.
 fn put_back(
     changes: Changing<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     known: &mut SiteRecord,
     totals: &mut TopicTotals,
-) {
+) -> Result<(), StoreError> {
     let host = site.as_str().as_bytes().to_vec();
-    let (value, tie) = known.last_rank;
-    let rank = Rank { value, tie };
-    known.phase = Phase::border(rank);
-    changes.put_raw(keys::border(topic, rank, known.discovered), host);
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
+    if verdict.is_some() {
+        let due = records::seconds(REJUDGED);
+        known.phase = Phase::Due(due);
+        changes.put_raw(keys::due(topic, due, site), host);
+        totals.deferred += 1;
+    } else {
+        let (value, tie) = known.last_rank;
+        let rank = Rank { value, tie };
+        known.phase = Phase::border(rank);
+        changes.put_raw(keys::border(topic, rank, known.discovered), host);
+        totals.border += 1;
+    }
     changes.put(keys::site(topic, site), known);
-    totals.border += 1;
     totals.taken -= 1;
+    Ok(())
 }
 
 /// Sites that were handed out when the process ended go back to where they were.
-fn put_back_all(changes: Changing<'_, '_>) -> Result<(), StoreError> {
+fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
+    let mut returned = Vec::new();
     let claims: Vec<Entry> = changes.scan(b"k").collect::<Result<_, _>>()?;
     for (key, _) in claims {
         let damaged = || StoreError::damaged(&key, "it names no site");
@@ -664,33 +711,12 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<(), StoreError> {
         let site = keys::last_host(&key).ok_or_else(damaged)?;
         let mut record = topic_record(changes, topic)?;
         let mut known = site_record(changes, topic, &site)?;
-        put_back(changes, topic, &site, &mut known, &mut record.totals);
+        put_back(changes, topic, &site, &mut known, &mut record.totals)?;
         changes.put(keys::topic_record(topic), &record);
         changes.remove(key);
+        returned.push((topic, site));
     }
-    Ok(())
-}
-
-/// Sorts a whole border anew.
-fn rank_all(
-    changes: Changing<'_, '_>,
-    topic: TopicId,
-    ranking: &dyn Ranking,
-) -> Result<(), StoreError> {
-    let border: Vec<Entry> = changes
-        .scan(&keys::of_topic(b'r', topic))
-        .collect::<Result<_, _>>()?;
-    for (key, host) in border {
-        let site = keys::host_of(&host);
-        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-        let mut known = site_record(changes, topic, &site)?;
-        let rank = ranking.rank(&known.standing());
-        changes.remove(key);
-        known.phase = Phase::border(rank);
-        changes.put_raw(keys::border(topic, rank, known.discovered), host);
-        changes.put(keys::site(topic, &site), &known);
-    }
-    Ok(())
+    Ok(returned)
 }
 
 fn store(changes: &Transaction<'_, dyn Engine>) -> Result<StoreRecord, StoreError> {
@@ -698,7 +724,7 @@ fn store(changes: &Transaction<'_, dyn Engine>) -> Result<StoreRecord, StoreErro
     record.ok_or_else(|| StoreError::damaged(keys::STORE, "it is missing"))
 }
 
-fn topic_record(
+pub(super) fn topic_record(
     changes: &Transaction<'_, dyn Engine>,
     topic: TopicId,
 ) -> Result<TopicRecord, StoreError> {
@@ -707,7 +733,7 @@ fn topic_record(
     record.ok_or_else(|| StoreError::damaged(&key, "it is missing"))
 }
 
-fn site_record(
+pub(super) fn site_record(
     changes: &Transaction<'_, dyn Engine>,
     topic: TopicId,
     site: &SiteId,
@@ -717,7 +743,7 @@ fn site_record(
     record.ok_or_else(|| StoreError::damaged(&key, "it is missing"))
 }
 
-/// Looks at the best of each border: a damaged store shows it there soon.
+/// Looks at the best of the first border: a damaged store shows it there soon.
 fn check_border(changes: &Transaction<'_, dyn Engine>) -> Result<(), StoreError> {
     const LOOKED_AT: usize = 1_000;
     for entry in changes.scan(b"r").take(LOOKED_AT) {
@@ -740,116 +766,4 @@ fn check_border(changes: &Transaction<'_, dyn Engine>) -> Result<(), StoreError>
         }
     }
     Ok(())
-}
-
-// === reading ===
-
-pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
-    let topics = engine.scan(keys::TOPICS, None).map(|entry| {
-        let (key, value) = entry?;
-        let TopicNumber(number) = records::decode(&key, &value)?;
-        let name = String::from_utf8_lossy(&key[1..]).into_owned();
-        Ok((name, TopicId(number)))
-    });
-    topics.collect()
-}
-
-pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals, StoreError> {
-    let record = topic_record(&Transaction::new(engine), topic)?;
-    Ok(record.totals)
-}
-
-pub(super) fn full_addresses(
-    engine: &dyn Engine,
-    topic: TopicId,
-    sites: u32,
-) -> Result<Vec<IpAddr>, StoreError> {
-    let mut full = Vec::new();
-    for entry in engine.scan(&keys::of_topic(b'i', topic), None) {
-        let (key, value) = entry?;
-        if records::decode::<u32>(&key, &value)? >= sites {
-            let address = keys::address_of(&key);
-            full.push(address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?);
-        }
-    }
-    Ok(full)
-}
-
-pub(super) fn next_due(
-    engine: &dyn Engine,
-    topic: TopicId,
-) -> Result<Option<SystemTime>, StoreError> {
-    let prefix = keys::of_topic(b'd', topic);
-    let first = engine.scan(&prefix, None).next().transpose()?;
-    let seconds = first.and_then(|(key, _)| keys::due_seconds(&key));
-    Ok(seconds.map(records::time))
-}
-
-pub(super) fn judged(
-    engine: &dyn Engine,
-    topic: TopicId,
-    after: u64,
-    most: usize,
-) -> Result<Vec<JudgedSite>, StoreError> {
-    let reader = Transaction::new(engine);
-    let mut found = Vec::new();
-    let after = keys::sequence(after);
-    for entry in engine.scan(keys::SEQUENCE, Some(&after)) {
-        if found.len() >= most {
-            break;
-        }
-        let (key, value) = entry?;
-        let (of, site) = verdict_place(&key, &value)?;
-        if of != topic {
-            continue;
-        }
-        let record: Option<VerdictRecord> = reader.get(&keys::verdict(topic, &site))?;
-        let record = record.ok_or_else(|| StoreError::damaged(&key, NO_VERDICT))?;
-        found.push(record.into_judged(site));
-    }
-    Ok(found)
-}
-
-const NO_VERDICT: &str = "it leads to no verdict";
-
-/// Whose verdict has a number.
-fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
-    let (number, host): (u16, String) = records::decode(key, value)?;
-    let site = host.parse();
-    let site = site.map_err(|_| StoreError::damaged(key, NO_VERDICT))?;
-    Ok((TopicId(number), site))
-}
-
-pub(super) fn site(
-    engine: &dyn Engine,
-    topic: TopicId,
-    site: &SiteId,
-) -> Result<Option<SiteFile>, StoreError> {
-    let reader = Transaction::new(engine);
-    let Some(known) = reader.get::<SiteRecord>(&keys::site(topic, site))? else {
-        return Ok(None);
-    };
-    let mut recommended_by = Vec::new();
-    for entry in reader.scan(&keys::edges_to(topic, site)) {
-        let (key, value) = entry?;
-        let edge: EdgeRecord = records::decode(&key, &value)?;
-        let source = keys::edge_source(&key);
-        recommended_by.push(Recommendation {
-            source: source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?,
-            global: edge.global.into(),
-            local: edge.local.into(),
-            pages: edge.pages,
-        });
-    }
-    let judged: Option<VerdictRecord> = reader.get(&keys::verdict(topic, site))?;
-    let evidence: Option<EvidenceRecord> = reader.get(&keys::evidence(topic, site))?;
-    let damaged = |_| StoreError::damaged(&keys::site(topic, site), "its entrance is no address");
-    Ok(Some(SiteFile {
-        site: site.clone(),
-        entrance: known.entrance.parse().map_err(damaged)?,
-        standing: known.standing(),
-        recommended_by,
-        judged: judged.map(|record| record.into_judged(site.clone())),
-        evidence: evidence.map(EvidenceRecord::into_evidence),
-    }))
 }

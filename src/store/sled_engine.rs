@@ -39,6 +39,9 @@ const UNFINISHED: &str = "sled-unfinished";
 /// Says that they once were.
 const READY_FILE: &str = "sled-ready";
 
+/// Says that an import is under way, or was broken off.
+const IMPORT_FILE: &str = "sitescout-import";
+
 /// So long a flush is waited for before it is asked for again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -52,6 +55,38 @@ pub(super) struct SledEngine {
 
 impl SledEngine {
     pub(super) fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let is_begun = fs::exists(directory.join(IMPORT_FILE)).unwrap_or_default();
+        match is_begun {
+            true => Err(StoreError::Unfinished(directory.to_owned())),
+            false => Self::open_any(directory, settings),
+        }
+    }
+
+    pub(super) fn begin_import(
+        directory: &Path,
+        settings: &StoreSettings,
+    ) -> Result<Self, StoreError> {
+        let unusable = |source: io::Error| unusable(directory, source);
+        fs::create_dir_all(directory).map_err(unusable)?;
+        claim_directory(directory)?;
+        let file = File::create(directory.join(IMPORT_FILE)).map_err(unusable)?;
+        file.sync_all().map_err(unusable)?;
+        sync_directory(directory)?;
+        Self::open_any(directory, settings)
+    }
+
+    pub(super) fn finish_import(directory: &Path) -> Result<(), StoreError> {
+        let removed = fs::remove_file(directory.join(IMPORT_FILE));
+        removed.map_err(|error| unusable(directory, error))?;
+        sync_directory(directory)
+    }
+
+    pub(super) fn is_in(directory: &Path) -> bool {
+        // Whatever keeps us from knowing is told better by whoever opens it.
+        fs::exists(directory.join(MARK_FILE)).unwrap_or(true)
+    }
+
+    fn open_any(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
         let unusable = |source: io::Error| unusable(directory, source);
         fs::create_dir_all(directory).map_err(unusable)?;
         claim_directory(directory)?;
@@ -73,11 +108,7 @@ impl SledEngine {
             // Whoever made it was killed before it was finished; nothing was promised yet.
             Err(error) => {
                 tracing::warn!(%error, "a store that was never finished is begun anew");
-                let aside = directory.join(UNFINISHED);
-                if fs::exists(&aside).map_err(unusable)? {
-                    fs::remove_dir_all(&aside).map_err(unusable)?;
-                }
-                fs::rename(&data, &aside).map_err(unusable)?;
+                fs::rename(&data, free_name(directory).map_err(unusable)?).map_err(unusable)?;
                 open()?
             }
         };
@@ -91,6 +122,9 @@ impl SledEngine {
             engine.sync()?;
             let file = File::create(&ready).map_err(unusable)?;
             file.sync_all().map_err(unusable)?;
+            // Files whose names are not durable are lost with the names.
+            sync_directory(&data)?;
+            sync_directory(directory)?;
         }
         Ok(engine)
     }
@@ -185,6 +219,22 @@ fn claim_directory(directory: &Path) -> Result<(), StoreError> {
         return Err(StoreError::Foreign(directory.to_owned()));
     }
     write_mark(&mark).map_err(unusable)
+}
+
+/// Where files can be put aside without anything being deleted.
+fn free_name(directory: &Path) -> io::Result<PathBuf> {
+    for number in 1_u32.. {
+        let name = directory.join(format!("{UNFINISHED}-{number}"));
+        if !fs::exists(&name)? {
+            return Ok(name);
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+    let synced = File::open(directory).and_then(|opened| opened.sync_all());
+    synced.map_err(|error| unusable(directory, error))
 }
 
 fn write_mark(mark: &Path) -> io::Result<()> {

@@ -7,10 +7,15 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::config::{EvidenceRetention, ExternalSettings, StoreSettings};
+use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
+
+/// A site that has a verdict and cannot be reached is tried again after so many times as long
+/// each time: with the defaults after an hour, eight hours, and nearly three days.
+const LONGER_EACH_TIME: u32 = 8;
 
 /// Records outcomes of one topic.
 #[derive(Clone)]
@@ -20,6 +25,7 @@ pub struct Ledger {
     evidence: EvidenceRetention,
     max_deferrals: usize,
     sites_per_address: u32,
+    come_back: Duration,
 }
 
 /// A visit that has ended, one way or another.
@@ -60,18 +66,14 @@ pub struct ShownVerdict {
 impl Ledger {
     /// A ledger for one topic of a store.
     #[must_use]
-    pub fn new(
-        store: Arc<dyn SiteStore>,
-        topic: TopicId,
-        settings: &StoreSettings,
-        external: &ExternalSettings,
-    ) -> Self {
+    pub fn new(store: Arc<dyn SiteStore>, topic: TopicId, settings: &Settings) -> Self {
         Self {
             store,
             topic,
-            evidence: settings.evidence,
-            max_deferrals: external.max_deferrals,
-            sites_per_address: external.sites_per_address(),
+            evidence: settings.store.evidence,
+            max_deferrals: settings.external.max_deferrals,
+            sites_per_address: settings.external.sites_per_address(),
+            come_back: settings.fetch.politeness.come_back,
         }
     }
 
@@ -114,14 +116,31 @@ impl Ledger {
     }
 
     fn resolution(&self, visit: &EndedVisit) -> Resolution {
-        match visit.report.verdict {
-            Verdict::Undecided(UndecidedReason::Deferred { not_before })
-                if usize::from(visit.taken.deferrals) < self.max_deferrals =>
-            {
+        let deferrals = visit.taken.deferrals;
+        let may_defer = usize::from(deferrals) < self.max_deferrals;
+        let Verdict::Undecided(reason) = visit.report.verdict else {
+            return Resolution::Judged;
+        };
+        let was_decided = matches!(
+            visit.taken.verdict,
+            Some(Verdict::Relevant | Verdict::Irrelevant)
+        );
+        match reason {
+            UndecidedReason::Interrupted if !visit.is_broken => Resolution::PutBack,
+            UndecidedReason::Deferred { not_before } if may_defer => {
                 Resolution::Deferred(not_before)
             }
-            Verdict::Undecided(UndecidedReason::Interrupted) if !visit.is_broken => {
-                Resolution::PutBack
+            // What was known about a site is not given up because it is out of order today.
+            UndecidedReason::Unreachable
+            | UndecidedReason::Failing
+            | UndecidedReason::BadCertificate
+                if was_decided && may_defer =>
+            {
+                let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
+                Resolution::Deferred(SystemTime::now() + self.come_back.saturating_mul(growth))
+            }
+            UndecidedReason::Interrupted | UndecidedReason::Deferred { .. } if was_decided => {
+                Resolution::Kept
             }
             _ => Resolution::Judged,
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -353,6 +353,7 @@ fn orderings_are_compared_on_labelled_sites() {
         .collect();
     let wanted = [
         "combined",
+        "paper",
         "global",
         "local",
         "breadth-first",
@@ -380,6 +381,33 @@ fn orderings_are_compared_on_labelled_sites() {
     assert!(printed.lines().all(|line| line.len() <= 80), "{printed}");
 }
 
+#[test]
+fn a_dump_that_breaks_off_is_no_store() {
+    let place = Place::new();
+    place.crawl("--crawlers 1");
+    let dumped = place.run("export --everything");
+    let dump = text(&dumped.stdout);
+    let half: Vec<&str> = dump.lines().take(dump.lines().count() / 2).collect();
+    fs::write(place.path("half.jsonl"), half.join("\n")).expect("a dump");
+    let refused = place.run("import half.jsonl --state half");
+    assert_eq!(refused.status.code(), Some(1));
+    let told = text(&refused.stderr);
+    assert!(told.contains("breaks off after"), "{told}");
+    assert!(told.contains("holds a part only"), "{told}");
+    let refused = place.run("export --topic sailing --state half");
+    assert_eq!(refused.status.code(), Some(65));
+    let told = text(&refused.stderr);
+    assert!(
+        told.contains("delete that directory and import again"),
+        "{told}"
+    );
+    fs::create_dir(place.path("empty")).expect("a directory");
+    let refused = place.run("export --topic sailing --state empty");
+    assert!(text(&refused.stderr).contains("there is no store in empty"));
+    let files = fs::read_dir(place.path("empty")).expect("a directory");
+    assert_eq!(files.count(), 0, "looking makes nothing");
+}
+
 // === killed ===
 
 /// The sites of the small archive on loopback, slow enough to be interrupted.
@@ -400,61 +428,126 @@ pub(crate) fn serve() -> (Runtime, Pathologies) {
     (runtime, web)
 }
 
-/// Reads the verdicts that a process prints until it ends.
-fn shown(child: &mut Child) -> thread::JoinHandle<Vec<Value>> {
-    let output = child.stdout.take().expect("a pipe");
-    thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        // The last line may be cut by the kill; then it was not shown.
-        lines
-            .filter_map(|line| serde_json::from_str(&line).ok())
-            .collect()
-    })
+/// So many sites have the web in which crawls are killed.
+const SITES: usize = 500;
+
+/// Sites on loopback that lead to two others each, slow enough to be interrupted. Some are
+/// about sailing, some are not.
+fn serve_many() -> (Runtime, Pathologies) {
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let archive = archive.expect("the small archive");
+    let home = |host: &str| {
+        let page = format!("http://{host}/").parse().expect("an address");
+        let page = archive.read(&page).expect("an archive").expect("a page");
+        // Links of its own would lead out of this web.
+        text(&page.body).replace("<a ", "<b ")
+    };
+    let texts = [
+        home("harbour-sailing.example"),
+        home("gulls-dinghy.example"),
+        home("bakery-krume.example"),
+    ];
+    for number in 0..SITES {
+        let links = [2 * number + 1, 2 * number + 2].map(|next| match next < SITES {
+            true => format!("<a href='http://{}/'>next</a>", site_name(next)),
+            false => String::new(),
+        });
+        let page = format!("{}{}", texts[number % 3], links.concat());
+        web.script(&site_name(number), move |target, _| match target {
+            "/" => Reply::html(page.clone()).after(Duration::from_millis(20)),
+            _ => Reply::status(404),
+        });
+    }
+    (runtime, web)
 }
 
-/// Kills the crawl at some moment, again and again, until it gets to its end.
-#[test]
-fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
-    let (_runtime, web) = serve();
-    let place = Place::new();
+fn site_name(number: usize) -> String {
+    format!("harbour-{number}.example")
+}
+
+/// A crawl of that web by two crawlers, with its settings beside it.
+fn crawl_of(web: &Pathologies, place: &Place) -> String {
     let settings = format!(
         "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
          [fetch.politeness]\npause = '0 s'\n",
         web.http()
     );
     fs::write(place.path("live.toml"), settings).expect("settings");
-    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models");
-    let crawl = format!(
-        "crawl sailing --json --config live.toml --crawlers 2 --models {}",
-        models.display()
-    );
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
+    let directory = place.path("models/sailing");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::copy(model, directory.join("site-model.bin")).expect("a model");
+    format!(
+        "crawl sailing --json --config live.toml --crawlers 2 --models models --start {}",
+        site_name(0)
+    )
+}
+
+/// Reads the verdicts that a process prints until it ends, and tells of each.
+fn shown(child: &mut Child) -> (mpsc::Receiver<()>, thread::JoinHandle<Vec<Value>>) {
+    let output = child.stdout.take().expect("a pipe");
+    let (tell, told) = mpsc::channel();
+    let reading = thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        // The last line may be cut by the kill; then it was not shown.
+        let lines = lines.filter_map(|line| serde_json::from_str(&line).ok());
+        lines
+            .inspect(|_| {
+                let _ = tell.send(());
+            })
+            .collect()
+    });
+    (told, reading)
+}
+
+/// Kills the crawl at some moment, again and again, and then lets it get to its end.
+#[test]
+fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
+    let (_runtime, web) = serve_many();
+    let place = Place::new();
+    let crawl = crawl_of(&web, &place);
     let uninterrupted = lines(&place.run(&format!("{crawl} --state whole")));
+    assert_eq!(uninterrupted.len(), SITES);
     let visits_before: usize = homepages(&web);
 
     let mut verdicts: Vec<Value> = Vec::new();
-    let mut kills = 0_usize;
-    for attempt in 0.. {
+    let mut fruitful = 0_usize;
+    for attempt in 0..50_u64 {
         let mut command = place.command(&format!("{crawl} --state killed"));
         let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("a process");
-        let reading = shown(&mut child);
-        // The moments are spread by a fixed rule, from before the store is open to after
-        // several verdicts.
-        let moment = Duration::from_millis((attempt * 37) % 90);
-        thread::sleep(moment);
+        let (told, reading) = shown(&mut child);
+        // The moments are spread by a fixed rule: every fifth time at any moment from the
+        // start on, else some time after the first to third verdict.
+        match attempt % 5 {
+            0 => {}
+            verdicts => {
+                for _ in 0..=verdicts.div_ceil(2) {
+                    // Whoever prints nothing for so long hangs.
+                    let told = told.recv_timeout(Duration::from_mins(1));
+                    told.expect("a verdict before the end");
+                }
+            }
+        }
+        let later = if attempt % 5 == 0 { 150 } else { 25 };
+        thread::sleep(Duration::from_millis((attempt * 37) % later));
         let has_ended = child.try_wait().expect("a process").is_some();
-        if !has_ended {
-            child.kill().expect("a kill");
-            kills += 1;
-        }
+        assert!(!has_ended, "attempt {attempt} came to its end");
+        child.kill().expect("a kill");
         child.wait().expect("an end");
-        verdicts.extend(reading.join().expect("no panic"));
-        if kills >= 50 {
-            let rest = place.run(&format!("{crawl} --state killed"));
-            verdicts.extend(lines(&rest));
-            break;
-        }
+        let found = reading.join().expect("no panic");
+        fruitful += usize::from(!found.is_empty());
+        verdicts.extend(found);
     }
+    assert!(
+        fruitful >= 40,
+        "{fruitful} of fifty were killed in the middle"
+    );
+    let rest = lines(&place.run(&format!("{crawl} --state killed")));
+    assert!(!rest.is_empty(), "all kills came before the end");
+    verdicts.extend(rest);
     let numbers: Vec<u64> = verdicts
         .iter()
         .filter_map(|line| line["seq"].as_u64())
@@ -482,10 +575,49 @@ fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
     // Two crawlers: each kill costs at most two visits.
     let visits = homepages(&web) - visits_before;
     assert!(
-        visits <= visits_before + 2 * kills,
-        "{visits} visits, {kills} kills"
+        (SITES..=SITES + 2 * 50).contains(&visits),
+        "{visits} visits"
     );
-    assert!(kills >= 50, "{kills}");
+}
+
+/// Stops a crawl by a signal in the middle; says what it has printed and told.
+fn stopped_by(signal: &str, web: &Pathologies, place: &Place, crawl: &str) -> (Vec<Value>, String) {
+    let before = homepages(web);
+    let mut command = place.command(crawl);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("a process");
+    let (told, reading) = shown(&mut child);
+    told.recv_timeout(Duration::from_mins(1))
+        .expect("a verdict");
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status();
+    assert!(sent.expect("kill is there").success());
+    let verdicts = reading.join().expect("no panic");
+    let output = child.wait_with_output().expect("an end");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let visited = homepages(web) - before;
+    assert!(visited <= verdicts.len() + 2, "{visited} visits");
+    (verdicts, told)
+}
+
+#[test]
+fn a_crawl_that_is_asked_to_stop_finishes_what_it_has_begun_and_goes_on_later() {
+    let (_runtime, web) = serve_many();
+    let place = Place::new();
+    let crawl = crawl_of(&web, &place);
+    let mut seen = Vec::new();
+    for signal in ["-INT", "-TERM"] {
+        let (verdicts, told) = stopped_by(signal, &web, &place, &crawl);
+        assert!(told.contains("ended: stopped"), "{told}");
+        seen.extend(hosts(&verdicts));
+        assert!(seen.len() < SITES);
+    }
+    seen.extend(hosts(&lines(&place.run(&crawl))));
+    let distinct: BTreeSet<&String> = seen.iter().collect();
+    assert_eq!((seen.len(), distinct.len()), (SITES, SITES));
+    // What was begun was finished, so nobody was visited twice.
+    assert_eq!(homepages(&web), SITES);
 }
 
 /// How often homepages were asked for.
@@ -699,11 +831,18 @@ fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set
         "[external]\nold_verdicts = 'rejudge-all'\n",
     )
     .expect("settings");
-    let anew = format!("{crawl} --config anew.toml --wanted 1");
+    // Many crawlers, so that some are at work when enough sites are found.
+    let anew =
+        format!("{crawl} --config anew.toml --wanted 1").replace("--crawlers 1", "--crawlers 64");
     let second = lines(&place.run(&anew));
     let sorted = |lines: &[Value]| hosts(lines).into_iter().collect::<BTreeSet<_>>();
     assert_eq!(sorted(&first), sorted(&second));
-    assert_eq!(second[0]["seq"], first.len() + 1);
+    let numbers: BTreeSet<u64> = second
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let (begin, end) = (first.len() as u64 + 1, 2 * first.len() as u64);
+    assert_eq!(numbers, (begin..=end).collect());
     let pages = |lines: &[Value]| {
         let pages = lines.iter().filter_map(|line| line["pages"].as_u64());
         pages.sum::<u64>()
@@ -712,4 +851,29 @@ fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set
     let all = place.run("export --topic boats --format jsonl --all");
     assert_eq!(text(&all.stdout).lines().count(), first.len(), "none twice");
     assert_eq!(lines(&place.run(&anew)), [Value::Null; 0], "once is enough");
+}
+
+#[test]
+fn what_was_found_is_not_lost_when_the_web_is_out_of_order() {
+    let place = Place::new();
+    topics(&place, &[("boats", "")]);
+    let crawl = "crawl boats --json --models models --crawlers 4";
+    lines(&place.run(&format!("{crawl} --web warc:coast.warc.gz")));
+    let listed = || text(&place.run("export --topic boats").stdout);
+    let before = listed();
+    assert!(before.lines().count() > 5);
+    topics(&place, &[("boats", "p_threshold = 0.99")]);
+    // Nobody listens there.
+    let settings = "[fetch]\nresolve = [{ host = '*', address = '127.0.0.1:9' }]\n\
+                    [external]\nold_verdicts = 'rejudge-relevant'\n";
+    fs::write(place.path("dead.toml"), settings).expect("settings");
+    let ended = place.run(&format!("{crawl} --config dead.toml"));
+    assert_eq!(
+        lines(&ended),
+        [Value::Null; 0],
+        "no verdict without an answer"
+    );
+    assert_eq!(listed(), before);
+    let told = text(&ended.stderr);
+    assert!(told.contains("asked to be visited later"), "{told}");
 }

@@ -1,0 +1,136 @@
+//! What can be read without the writer.
+//!
+//! Invariant: a verdict is shown only when it is durable, that is, when its number is at most
+//! the last that was synced.
+
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use crate::web::SiteId;
+
+use super::engine::Engine;
+use super::keys;
+use super::records::{
+    self, EdgeRecord, EvidenceRecord, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
+};
+use super::transaction::Transaction;
+use super::{JudgedSite, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
+
+pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
+    let topics = engine.scan(keys::TOPICS, None).map(|entry| {
+        let (key, value) = entry?;
+        let TopicNumber(number) = records::decode(&key, &value)?;
+        let name = String::from_utf8_lossy(&key[1..]).into_owned();
+        Ok((name, TopicId(number)))
+    });
+    topics.collect()
+}
+
+pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals, StoreError> {
+    let key = keys::topic_record(topic);
+    let record: Option<TopicRecord> = Transaction::new(engine).get(&key)?;
+    let record = record.ok_or_else(|| StoreError::damaged(&key, "it is missing"))?;
+    Ok(record.totals)
+}
+
+pub(super) fn full_addresses(
+    engine: &dyn Engine,
+    topic: TopicId,
+    sites: u32,
+) -> Result<Vec<IpAddr>, StoreError> {
+    let mut full = Vec::new();
+    for entry in engine.scan(&keys::of_topic(b'i', topic), None) {
+        let (key, value) = entry?;
+        if records::decode::<u32>(&key, &value)? >= sites {
+            let address = keys::address_of(&key);
+            full.push(address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?);
+        }
+    }
+    Ok(full)
+}
+
+pub(super) fn next_due(
+    engine: &dyn Engine,
+    topic: TopicId,
+) -> Result<Option<SystemTime>, StoreError> {
+    let prefix = keys::of_topic(b'd', topic);
+    let first = engine.scan(&prefix, None).next().transpose()?;
+    let seconds = first.and_then(|(key, _)| keys::due_seconds(&key));
+    Ok(seconds.map(records::time))
+}
+
+pub(super) fn judged(
+    engine: &dyn Engine,
+    topic: TopicId,
+    after: u64,
+    most: usize,
+    durable: u64,
+) -> Result<Vec<JudgedSite>, StoreError> {
+    let reader = Transaction::new(engine);
+    let mut found = Vec::new();
+    let (after, end) = (keys::sequence(after), keys::sequence(durable));
+    for entry in engine.scan(keys::SEQUENCE, Some(&after)) {
+        let (key, value) = entry?;
+        if found.len() >= most || key > end {
+            break;
+        }
+        let (of, site) = verdict_place(&key, &value)?;
+        if of != topic {
+            continue;
+        }
+        let record: Option<VerdictRecord> = reader.get(&keys::verdict(topic, &site))?;
+        let record = record.ok_or_else(|| StoreError::damaged(&key, NO_VERDICT))?;
+        // One that was renewed while we read comes later, under its new number.
+        if keys::sequence(record.seq()) == key {
+            found.push(record.into_judged(site));
+        }
+    }
+    Ok(found)
+}
+
+const NO_VERDICT: &str = "it leads to no verdict";
+
+/// Whose verdict has a number.
+pub(super) fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
+    let (number, host): (u16, String) = records::decode(key, value)?;
+    let site = host.parse();
+    let site = site.map_err(|_| StoreError::damaged(key, NO_VERDICT))?;
+    Ok((TopicId(number), site))
+}
+
+pub(super) fn site(
+    engine: &dyn Engine,
+    topic: TopicId,
+    site: &SiteId,
+    durable: u64,
+) -> Result<Option<SiteFile>, StoreError> {
+    let reader = Transaction::new(engine);
+    let Some(known) = reader.get::<SiteRecord>(&keys::site(topic, site))? else {
+        return Ok(None);
+    };
+    let mut recommended_by = Vec::new();
+    for entry in reader.scan(&keys::edges_to(topic, site)) {
+        let (key, value) = entry?;
+        let edge: EdgeRecord = records::decode(&key, &value)?;
+        let source = keys::edge_source(&key);
+        recommended_by.push(Recommendation {
+            source: source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?,
+            global: edge.global.into(),
+            local: edge.local.into(),
+            pages: edge.pages,
+        });
+    }
+    let judged: Option<VerdictRecord> = reader.get(&keys::verdict(topic, site))?;
+    let judged = judged.filter(|verdict| verdict.seq() <= durable);
+    let evidence: Option<EvidenceRecord> = reader.get(&keys::evidence(topic, site))?;
+    let evidence = evidence.filter(|_| judged.is_some());
+    let damaged = |_| StoreError::damaged(&keys::site(topic, site), "its entrance is no address");
+    Ok(Some(SiteFile {
+        site: site.clone(),
+        entrance: known.entrance.parse().map_err(damaged)?,
+        standing: known.standing(),
+        recommended_by,
+        judged: judged.map(|record| record.into_judged(site.clone())),
+        evidence: evidence.map(EvidenceRecord::into_evidence),
+    }))
+}

@@ -1,0 +1,150 @@
+//! Work that takes long: sorting a border anew, making sites due whose model has changed.
+//!
+//! Invariant: it is done in portions, each of them a transaction, so that a border of ten
+//! million sites is never held in memory. One that is broken off in the middle is begun anew
+//! when its topic is opened the next time.
+
+use std::sync::Arc;
+
+use crate::web::ModelFingerprint;
+
+use super::engine::{Engine, Entry};
+use super::keys;
+use super::orders::{site_record, topic_record};
+use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::transaction::Transaction;
+use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
+
+/// So many records are looked at in one transaction.
+const PORTION: usize = 10_000;
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+/// Work to be done before a topic is used.
+pub(super) struct Upkeep {
+    topic: TopicId,
+    task: Task,
+    /// The last record that was looked at.
+    after: Vec<u8>,
+}
+
+enum Task {
+    /// Sort the border by this ranking.
+    Rank(Arc<dyn Ranking>),
+    /// Make sites due whose verdicts are not of this model: all of them, or relevant ones.
+    Rejudge { model: ModelFingerprint, all: bool },
+}
+
+// === impl Upkeep ===
+
+impl Upkeep {
+    /// Notes that a border is to be sorted, whichever ranking opens the topic next.
+    pub(super) fn rank(
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        ranking: Arc<dyn Ranking>,
+    ) -> Result<Self, StoreError> {
+        let mut record = topic_record(changes, topic)?;
+        record.ordering.clear();
+        changes.put(keys::topic_record(topic), &record);
+        Ok(Self {
+            topic,
+            task: Task::Rank(ranking),
+            after: keys::of_topic(b's', topic),
+        })
+    }
+
+    /// None if that was done already.
+    pub(super) fn rejudge(
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        model: ModelFingerprint,
+        all: bool,
+    ) -> Result<Option<Self>, StoreError> {
+        let done: Option<(u64, bool)> = changes.get(&keys::model(topic))?;
+        let upkeep = Self {
+            topic,
+            task: Task::Rejudge { model, all },
+            after: keys::of_topic(b'v', topic),
+        };
+        Ok((done != Some((model.bits(), all))).then_some(upkeep))
+    }
+
+    /// Does a portion, and says whether that was the last.
+    pub(super) fn work(&mut self, changes: Changing<'_, '_>) -> Result<bool, StoreError> {
+        let topic = self.topic;
+        let kind = match self.task {
+            Task::Rank(_) => b's',
+            Task::Rejudge { .. } => b'v',
+        };
+        let prefix = keys::of_topic(kind, topic);
+        let portion: Vec<Entry> = changes
+            .scan_after(&prefix, &self.after)
+            .take(PORTION)
+            .collect::<Result<_, _>>()?;
+        let mut record = topic_record(changes, topic)?;
+        for (key, value) in &portion {
+            match &self.task {
+                Task::Rank(ranking) => rank(changes, topic, &**ranking, key, value)?,
+                Task::Rejudge { model, all } => {
+                    let verdict: VerdictRecord = records::decode(key, value)?;
+                    let is_old = verdict.model() != *model;
+                    if is_old && (*all || verdict.verdict().is_relevant()) {
+                        record.totals.deferred += u64::from(make_due(changes, topic, key)?);
+                    }
+                }
+            }
+        }
+        let is_last = portion.len() < PORTION;
+        if let Some((key, _)) = portion.into_iter().next_back() {
+            self.after = key;
+        }
+        if is_last {
+            match &self.task {
+                Task::Rank(ranking) => ranking.name().clone_into(&mut record.ordering),
+                Task::Rejudge { model, all } => {
+                    changes.put(keys::model(topic), &(model.bits(), *all));
+                }
+            }
+        }
+        changes.put(keys::topic_record(topic), &record);
+        Ok(is_last)
+    }
+}
+
+/// Gives a site the place that a ranking gives it.
+fn rank(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    ranking: &dyn Ranking,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), StoreError> {
+    let mut known: SiteRecord = records::decode(key, value)?;
+    let new = ranking.rank(&known.standing());
+    known.last_rank = (new.value, new.tie);
+    if let Phase::Border { value, tie } = known.phase {
+        let host = key.get(3..).unwrap_or_default().to_vec();
+        changes.remove(keys::border(topic, Rank { value, tie }, known.discovered));
+        changes.put_raw(keys::border(topic, new, known.discovered), host);
+        known.phase = Phase::border(new);
+    }
+    changes.put(key.to_vec(), &known);
+    Ok(())
+}
+
+/// Makes a judged site due; says whether it was one.
+fn make_due(changes: Changing<'_, '_>, topic: TopicId, verdict: &[u8]) -> Result<bool, StoreError> {
+    let site = keys::last_host(verdict);
+    let site = site.ok_or_else(|| StoreError::damaged(verdict, "it names no site"))?;
+    let mut known = site_record(changes, topic, &site)?;
+    if known.phase != Phase::Judged {
+        return Ok(false);
+    }
+    let due = records::seconds(REJUDGED);
+    known.phase = Phase::Due(due);
+    let host = site.as_str().as_bytes().to_vec();
+    changes.put_raw(keys::due(topic, due, &site), host);
+    changes.put(keys::site(topic, &site), &known);
+    Ok(true)
+}
