@@ -49,7 +49,7 @@ use mimalloc::MiMalloc;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use sitescout::config::{OldVerdicts, StoreSettings, Strategy};
+use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError, TakenSite,
@@ -291,7 +291,7 @@ impl Crawl {
             .expect("a runtime");
         let opening = TopicOpening {
             name: "topic".to_owned(),
-            ranking: ordering(Strategy::Combined, 1),
+            ranking: ordering(&ExternalSettings::default()),
             sites_per_domain: u32::MAX,
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,

@@ -325,7 +325,7 @@ fn crawl(
         let topic = TopicCrawl {
             name: TOPIC.to_owned(),
             crawler: InternalCrawler::new(Arc::new(web), model, settings.internal, limits),
-            ordering: ordering(settings.external.strategy, settings.external.seed),
+            ordering: ordering(&settings.external),
             goals: Goals {
                 wanted: None,
                 max_pages: Some(PAGES),

@@ -11,7 +11,7 @@ use crate::web::{PageStep, PageUrl, SiteId, SiteReport};
 
 /// What is known of one edge so far.
 struct Links<'a> {
-    /// Where the first link leads, and the how manieth link of the report it is.
+    /// Where the first link leads, and its place among the links of the report.
     entrance: &'a PageUrl,
     first: usize,
     /// Which steps hold a link.

@@ -136,7 +136,7 @@ pub struct Rank {
 /// What is known about a site that was not visited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
-    /// The how manieth site it was to be discovered.
+    /// Its number in the order of discovery.
     pub discovered: u64,
     /// Whether the crawl begins with it.
     pub is_start: bool,
