@@ -19,7 +19,7 @@ use crate::web::{
 };
 
 use super::ExitCode;
-use super::sources::{self, Web};
+use super::sources::{self, Web, WebSource};
 use super::terminal::{Harmless, complain, harmless_json};
 
 const EXAMPLES: &str = "\
@@ -53,8 +53,11 @@ pub(super) struct Arguments {
     /// web is asked, for which the settings must name a contact
     #[arg(long, value_name = "FILE")]
     warc: Vec<PathBuf>,
+    /// Another web: warc:FILE or generated:SITES,SEED
+    #[arg(long, value_name = "WEB", conflicts_with = "warc")]
+    web: Vec<WebSource>,
     /// Keep everything that the live web answers in this WARC file
-    #[arg(long, value_name = "FILE", conflicts_with = "warc")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["warc", "web"])]
     record: Option<PathBuf>,
     /// Sites to judge
     #[arg(value_name = "HOST", conflicts_with = "hosts")]
@@ -72,7 +75,12 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let model = sources::open_model(&arguments.model)?;
-    let web = Web::open(&arguments.warc, arguments.record.as_deref(), settings)?;
+    let web = Web::open(
+        &arguments.warc,
+        &arguments.web,
+        arguments.record.as_deref(),
+        settings,
+    )?;
     let crawler = InternalCrawler::new(
         Arc::clone(&web.fetcher),
         Arc::new(model),

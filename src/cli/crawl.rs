@@ -23,13 +23,15 @@ use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
 
 use super::ExitCode;
-use super::sources::{self, TOPIC_FILE, Web};
+use super::signals::Signals;
+use super::sources::{self, TOPIC_FILE, Web, WebSource};
 use super::terminal::{complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:
   sitescout crawl sailing --config live.toml --wanted 100
   sitescout crawl sailing --web warc:web.warc.gz --crawlers 1 --json
+  sitescout crawl sailing --web generated:20000,1 --start HOST
   sitescout crawl sailing --config live.toml --start harbour.example --record crawl.warc.gz
   sitescout crawl sailing baking --config live.toml
 
@@ -73,9 +75,10 @@ pub(super) struct Arguments {
     /// The topics, each a directory of --models; several are crawled for at once
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
-    /// Where pages come from instead of the live web: warc:FILE; may be given several times
-    #[arg(long, value_name = "WEB", value_parser = archive_of)]
-    web: Vec<PathBuf>,
+    /// Where pages come from instead of the live web: warc:FILE, which may be given several
+    /// times, or generated:SITES,SEED
+    #[arg(long, value_name = "WEB")]
+    web: Vec<WebSource>,
     /// End with so many relevant sites found, instead of as many as the topic wants
     #[arg(long, value_name = "N")]
     wanted: Option<u64>,
@@ -105,12 +108,6 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-fn archive_of(web: &str) -> Result<PathBuf, String> {
-    let file = web.strip_prefix("warc:").filter(|file| !file.is_empty());
-    let file = file.ok_or_else(|| "expected warc:FILE".to_owned())?;
-    Ok(PathBuf::from(file))
-}
-
 pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(strategy) = arguments.strategy {
         settings.external.strategy = strategy.into();
@@ -119,7 +116,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         settings.external.crawlers = crawlers as usize;
     }
     check_topics(arguments)?;
-    let web = Web::open(&arguments.web, arguments.record.as_deref(), &settings)?;
+    let web = Web::open(&[], &arguments.web, arguments.record.as_deref(), &settings)?;
     let topics = arguments.topics.iter();
     let metrics = CrawlMetrics::register(&Metrics::new());
     let topics = topics.map(|topic| open_topic(topic, arguments, &web, &metrics, &settings));
@@ -273,46 +270,6 @@ async fn crawl_one(
     let (reason, totals) = external.crawl(stop, tell).await?;
     printer.finish(&topic, reason, &totals);
     Ok(())
-}
-
-/// Ctrl-C, and the wish of whoever started the process that it ends.
-struct Signals {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) {
-        // Without a way to be told, the crawl is ended by its goals alone.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 /// Prints verdicts, and how the crawl goes.

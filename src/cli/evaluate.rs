@@ -11,7 +11,7 @@ use crate::config::Settings;
 use crate::lab::{CrawlExperiment, CrawlResult, Experiment, Row, SHARES, TopicResult, Verdicts};
 
 use super::ExitCode;
-use super::sources::{self, PageClassifierName, Web};
+use super::sources::{self, PageClassifierName, Web, WebSource};
 use super::terminal::{complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
@@ -50,8 +50,11 @@ enum What {
 #[derive(Debug, Args)]
 struct CrawlArguments {
     /// WARC files with the labelled sites, linked to one web
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    #[arg(long, value_name = "FILE", required_unless_present = "web", num_args = 1..)]
     warc: Vec<PathBuf>,
+    /// Another web: warc:FILE or generated:SITES,SEED
+    #[arg(long, value_name = "WEB", conflicts_with = "warc")]
+    web: Vec<WebSource>,
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: PathBuf,
@@ -72,8 +75,11 @@ struct CrawlArguments {
 #[derive(Debug, Args)]
 struct ClassifierArguments {
     /// WARC files with the labelled sites
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    #[arg(long, value_name = "FILE", required_unless_present = "web", num_args = 1..)]
     warc: Vec<PathBuf>,
+    /// Another web: warc:FILE or generated:SITES,SEED
+    #[arg(long, value_name = "WEB", conflicts_with = "warc")]
+    web: Vec<WebSource>,
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: PathBuf,
@@ -111,7 +117,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
 }
 
 fn evaluate_crawl(arguments: &CrawlArguments, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let web = Web::open(&arguments.warc, None, settings)?;
+    let web = Web::open(&arguments.warc, &arguments.web, None, settings)?;
     let labels = sources::read_labels(&arguments.labels)?;
     let known = labels.topics();
     if let Some(unknown) = arguments
@@ -208,7 +214,7 @@ fn evaluate_classifier(
     if let Some(name) = arguments.page_classifier {
         settings.training.page_classifier = name.into();
     }
-    let web = Web::open(&arguments.warc, None, &settings)?;
+    let web = Web::open(&arguments.warc, &arguments.web, None, &settings)?;
     let labels = sources::read_labels(&arguments.labels)?;
     let topics: Vec<&str> = match arguments.topic.as_str() {
         "all" => labels.topics(),

@@ -12,6 +12,8 @@ mod exit;
 mod export;
 mod import;
 mod inspect;
+mod serve_web;
+mod signals;
 mod sources;
 mod terminal;
 mod train;
@@ -57,6 +59,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Measures how well sites are judged
     Evaluate(evaluate::Arguments),
+    /// Serves a generated web over HTTP
+    ServeWeb(serve_web::Arguments),
     /// Checks a settings file and tells all its problems at once
     CheckConfig(check_config::Arguments),
 }
@@ -88,6 +92,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::CheckConfig(check) => check_config::run(&check, arguments.config.as_deref()),
+        Command::ServeWeb(serve) => serve_web::run(&serve),
         Command::Archive(archive) => {
             let settings = settings(arguments.config.as_deref())?;
             archive::run(&archive, settings)

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -13,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::classify::{SiteModel, Thresholds};
 use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
+use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, SiteStore, TopicId};
 use crate::telemetry::Metrics;
@@ -55,6 +57,35 @@ const ARCHIVED_SITES_AT_ONCE: usize = 16;
 /// Live sites are mostly waited for.
 const LIVE_SITES_AT_ONCE: usize = 128;
 
+/// What can stand in for the live web.
+#[derive(Debug, Clone)]
+pub(super) enum WebSource {
+    /// Captured pages.
+    Archive(PathBuf),
+    /// Pages that are computed.
+    Generated(GeneratedWeb),
+}
+
+impl FromStr for WebSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected warc:FILE or generated:SITES,SEED".to_owned();
+        match text.split_once(':') {
+            Some(("warc", file)) if !file.is_empty() => Ok(Self::Archive(file.into())),
+            Some(("generated", numbers)) => {
+                let (sites, seed) = numbers.split_once(',').ok_or_else(expected)?;
+                let number = |text: &str| text.trim().parse::<u64>().map_err(|_| expected());
+                Ok(Self::Generated(GeneratedWeb::new(
+                    number(sites)?,
+                    number(seed)?,
+                )))
+            }
+            _ => Err(expected()),
+        }
+    }
+}
+
 /// Where pages come from.
 pub(super) struct Web {
     pub(super) fetcher: Arc<dyn Fetcher>,
@@ -64,18 +95,28 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// The archives, or the live web if there are none.
+    /// The archives and other webs that were named, or the live web if nothing was.
     pub(super) fn open(
         warc: &[PathBuf],
+        webs: &[WebSource],
         record: Option<&Path>,
         settings: &Settings,
     ) -> anyhow::Result<Self> {
-        if !warc.is_empty() {
-            return Ok(Self {
-                fetcher: Arc::new(open_archive(warc, settings)?),
-                sites_at_once: ARCHIVED_SITES_AT_ONCE,
-                recorder: None,
-            });
+        let mut archives = warc.to_vec();
+        let mut generated = None;
+        for web in webs {
+            match web {
+                WebSource::Archive(file) => archives.push(file.clone()),
+                WebSource::Generated(web) => generated = Some(*web),
+            }
+        }
+        if let Some(web) = generated {
+            ensure!(warc.len() + webs.len() == 1, "a generated web stands alone");
+            return Ok(Self::without_recorder(Arc::new(web)));
+        }
+        if !archives.is_empty() {
+            let archive = open_archive(&archives, settings)?;
+            return Ok(Self::without_recorder(Arc::new(archive)));
         }
         let user_agent = live::user_agent(&settings.fetch);
         LiveWeb::check(&settings.fetch)?;
@@ -88,6 +129,14 @@ impl Web {
             sites_at_once: LIVE_SITES_AT_ONCE,
             recorder,
         })
+    }
+
+    fn without_recorder(fetcher: Arc<dyn Fetcher>) -> Self {
+        Self {
+            fetcher,
+            sites_at_once: ARCHIVED_SITES_AT_ONCE,
+            recorder: None,
+        }
     }
 
     /// Waits until everything recorded is on the disk.

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use crate::config::{Settings, TopicDefinition};
 use crate::training::{Card, Labels, OTHER, fit_model};
 
-use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, Web};
+use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, Web, WebSource};
 use super::terminal::{complain, say};
 use super::{ExitCode, in_file, read_settings};
 
@@ -36,8 +36,11 @@ pub(super) struct Arguments {
     /// WARC files with the labelled sites; without any, the live web is asked
     #[arg(long, value_name = "FILE", num_args = 1..)]
     warc: Vec<PathBuf>,
+    /// Another web: warc:FILE or generated:SITES,SEED
+    #[arg(long, value_name = "WEB", conflicts_with = "warc")]
+    web: Vec<WebSource>,
     /// Keep everything that the live web answers in this WARC file
-    #[arg(long, value_name = "FILE", conflicts_with = "warc")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["warc", "web"])]
     record: Option<PathBuf>,
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
@@ -61,7 +64,12 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         settings.training.seed = u64::from(seed);
     }
     let topic = read_topic(arguments)?;
-    let web = Web::open(&arguments.warc, arguments.record.as_deref(), &settings)?;
+    let web = Web::open(
+        &arguments.warc,
+        &arguments.web,
+        arguments.record.as_deref(),
+        &settings,
+    )?;
     let corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
     let targets = examples.iter().filter(|site| site.is_target()).count();

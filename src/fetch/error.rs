@@ -96,6 +96,13 @@ impl FetchError {
         Self::new(ErrorKind::NoHost, format!("there is no host {site}"))
     }
 
+    /// robots.txt asks not to read a page.
+    #[must_use]
+    pub fn disallowed(page: &PageUrl) -> Self {
+        let message = format!("robots.txt asks not to read {page}");
+        Self::new(ErrorKind::Disallowed, message)
+    }
+
     pub(super) fn with_robots_requests(mut self, requests: usize) -> Self {
         self.robots_requests += requests;
         self

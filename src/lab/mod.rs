@@ -4,6 +4,7 @@
 //! chosen here: models, settings, where pages come from.
 
 mod crawl_curves;
+pub mod generated;
 mod table_two;
 
 pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};

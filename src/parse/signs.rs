@@ -17,7 +17,7 @@ const HEADLINE_BYTES: usize = 80;
 const LOOKED_AT_BYTES: usize = 2_000;
 
 /// What parked, expired and unfinished domains say.
-const PARKED_PHRASES: [&str; 34] = [
+const PARKED_PHRASES: [&str; 43] = [
     "domain is for sale",
     "domain may be for sale",
     "domain name is for sale",
@@ -47,9 +47,18 @@ const PARKED_PHRASES: [&str; 34] = [
     "default web site page",
     "diese domain steht zum verkauf",
     "domain steht zum verkauf",
+    "domain steht möglicherweise zum verkauf",
+    "domain steht eventuell zum verkauf",
     "diese domain kaufen",
+    "domain ist geparkt",
     "ce domaine est à vendre",
+    "nom de domaine est à vendre",
+    "domaine est peut-être à vendre",
+    "acheter ce domaine",
     "este dominio está en venta",
+    "este dominio esté en venta",
+    "dominio puede estar en venta",
+    "comprar este dominio",
     "questo dominio è in vendita",
     "домен продается",
 ];

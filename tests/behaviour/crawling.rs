@@ -302,7 +302,11 @@ fn what_cannot_be_done_is_told() {
             1,
             "cannot read the model",
         ),
-        ("crawl sailing --web coast.warc.gz", 2, "expected warc:FILE"),
+        (
+            "crawl sailing --web coast.warc.gz",
+            2,
+            "expected warc:FILE or generated:SITES,SEED",
+        ),
         (
             "export --topic sailing --state none",
             1,

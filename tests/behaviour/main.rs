@@ -12,6 +12,7 @@ mod markup;
 mod terms;
 
 // === the live web ===
+mod generated;
 mod guard;
 mod live;
 mod manners;

@@ -1,0 +1,298 @@
+//! Which page is where: from the kind of a page to its address, and back.
+
+use url::form_urlencoded;
+
+use super::names::capitalised;
+use super::profile::{AddressStyle, Profile};
+use super::words::Tongue;
+
+/// The pages that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageKind {
+    Home,
+    /// Where a homepage leads that shows nothing itself.
+    Start,
+    About,
+    Contact,
+    Imprint,
+    Staff,
+    Links,
+    /// A month, counted from January of 2020.
+    Calendar(u32),
+    /// Lists of products or news; the first is 1.
+    ProductList(u32),
+    NewsList(u32),
+    Product(u32),
+    News(u32),
+    /// What a site that is about something else says about a topic.
+    Guest(u32),
+}
+
+/// So many products or news stand in one list.
+pub(super) const LIST_LENGTH: u32 = 20;
+
+/// So many pages are about the topic that a site welcomes as a guest.
+pub(super) const GUEST_PAGES: u32 = 6;
+
+/// The calendar begins in this year.
+pub(super) const FIRST_YEAR: u32 = 2020;
+
+/// Words in addresses, by language; the last stands for lists.
+const PARTS: [[&str; 11]; 4] = [
+    [
+        "start",
+        "about",
+        "contact",
+        "imprint",
+        "people",
+        "links",
+        "calendar",
+        "products",
+        "news",
+        "societies",
+        "list",
+    ],
+    [
+        "start",
+        "ueber-uns",
+        "kontakt",
+        "impressum",
+        "team",
+        "links",
+        "termine",
+        "angebot",
+        "aktuelles",
+        "vereine",
+        "liste",
+    ],
+    [
+        "accueil",
+        "a-propos",
+        "contact",
+        "mentions-legales",
+        "equipe",
+        "liens",
+        "agenda",
+        "produits",
+        "actualites",
+        "associations",
+        "liste",
+    ],
+    [
+        "inicio",
+        "nosotros",
+        "contacto",
+        "aviso-legal",
+        "equipo",
+        "enlaces",
+        "calendario",
+        "productos",
+        "noticias",
+        "asociaciones",
+        "lista",
+    ],
+];
+
+/// The path and query of a page. `from` makes session ids differ from page to page.
+pub(super) fn target(profile: &Profile, kind: PageKind, from: u64) -> String {
+    let (part, list, number) = match kind {
+        PageKind::Home => return "/".to_owned(),
+        PageKind::Start => (0, false, None),
+        PageKind::About => (1, false, None),
+        PageKind::Contact => (2, false, None),
+        PageKind::Imprint => (3, false, None),
+        PageKind::Staff => (4, false, None),
+        PageKind::Links => (5, false, None),
+        PageKind::Calendar(month) => (6, false, Some(month)),
+        PageKind::ProductList(number) => (7, true, Some(number)),
+        PageKind::Product(number) => (7, false, Some(number)),
+        PageKind::NewsList(number) => (8, true, Some(number)),
+        PageKind::News(number) => (8, false, Some(number)),
+        PageKind::Guest(number) => (9, false, Some(number)),
+    };
+    let parts = parts(profile.tongue);
+    let (name, list_name) = (parts[part], parts[10]);
+    match (profile.style, number) {
+        (AddressStyle::Files, None) => format!("/{name}.html"),
+        (AddressStyle::Files, Some(number)) if list => format!("/{name}/{list_name}{number}.html"),
+        (AddressStyle::Files, Some(number)) => format!("/{name}/{number}.html"),
+        (AddressStyle::Directories, None) => format!("/{name}/"),
+        (AddressStyle::Directories, Some(number)) if list => {
+            format!("/{name}/{list_name}/{number}/")
+        }
+        (AddressStyle::Directories, Some(number)) => format!("/{name}/{number}/"),
+        (style, number) => {
+            let key = if list { list_name } else { "id" };
+            let number = number.map(|number| format!("&{key}={number}"));
+            let session = match style {
+                AddressStyle::SessionIds => format!("&sid={from:x}"),
+                _ => String::new(),
+            };
+            format!(
+                "/index.php?page={name}{}{session}",
+                number.unwrap_or_default()
+            )
+        }
+    }
+}
+
+/// The page at a path and query, if there is one on a site of these sizes.
+pub(super) fn kind_at(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKind> {
+    let kind = match profile.style {
+        AddressStyle::Queries | AddressStyle::SessionIds => by_query(profile, path, query),
+        AddressStyle::Files | AddressStyle::Directories => by_path(profile, path),
+    }?;
+    exists(profile, kind).then_some(kind)
+}
+
+/// Whether a site has a page.
+pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
+    let lists = |items: u32| items.div_ceil(LIST_LENGTH);
+    match kind {
+        PageKind::Home | PageKind::About | PageKind::Contact => true,
+        PageKind::Start => profile.homepage != super::profile::Homepage::Plain,
+        PageKind::Imprint | PageKind::Links => profile.products + profile.news > 0,
+        PageKind::Staff => profile.products + profile.news > 3,
+        PageKind::Calendar(month) => {
+            let is_there = profile.products + profile.news > 8;
+            is_there && (profile.has_endless_calendar || month < 24)
+        }
+        PageKind::ProductList(number) => (1..=lists(profile.products)).contains(&number),
+        PageKind::NewsList(number) => (1..=lists(profile.news)).contains(&number),
+        PageKind::Product(number) => (1..=profile.products).contains(&number),
+        PageKind::News(number) => (1..=profile.news).contains(&number),
+        PageKind::Guest(number) => {
+            profile.guest_topic.is_some() && (1..=GUEST_PAGES).contains(&number)
+        }
+    }
+}
+
+/// What the imprint is called.
+pub(super) fn imprint_label(profile: &Profile) -> String {
+    capitalised(&parts(profile.tongue)[3].replace('-', " "))
+}
+
+fn parts(tongue: Tongue) -> &'static [&'static str; 11] {
+    &PARTS[tongue as usize]
+}
+
+fn by_path(profile: &Profile, path: &str) -> Option<PageKind> {
+    let path = match profile.style {
+        AddressStyle::Files => path.strip_suffix(".html").unwrap_or(path),
+        _ => path,
+    };
+    let parts = parts(profile.tongue);
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    match names[..] {
+        [] => Some(PageKind::Home),
+        [name] => kind_of(parts, name, false, None),
+        [name, number] => {
+            let (number, list) = match number.strip_prefix(parts[10]) {
+                Some(number) => (number, true),
+                None => (number, false),
+            };
+            kind_of(parts, name, list, Some(number.parse().ok()?))
+        }
+        [name, list, number] if list == parts[10] => {
+            kind_of(parts, name, true, Some(number.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+fn by_query(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKind> {
+    if path == "/" {
+        return Some(PageKind::Home);
+    }
+    if path != "/index.php" {
+        return None;
+    }
+    let parts = parts(profile.tongue);
+    let (mut name, mut number, mut list) = (None, None, false);
+    for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match &*key {
+            "page" => name = Some(value.into_owned()),
+            "id" => number = Some(value.parse().ok()?),
+            key if key == parts[10] => {
+                (number, list) = (Some(value.parse().ok()?), true);
+            }
+            _ => {}
+        }
+    }
+    match name {
+        None => Some(PageKind::Home),
+        Some(name) => kind_of(parts, &name, list, number),
+    }
+}
+
+fn kind_of(parts: &[&str; 11], name: &str, list: bool, number: Option<u32>) -> Option<PageKind> {
+    let part = parts[..10].iter().position(|part| *part == name)?;
+    Some(match (part, list, number) {
+        (0, false, None) => PageKind::Start,
+        (1, false, None) => PageKind::About,
+        (2, false, None) => PageKind::Contact,
+        (3, false, None) => PageKind::Imprint,
+        (4, false, None) => PageKind::Staff,
+        (5, false, None) => PageKind::Links,
+        (6, false, Some(month)) => PageKind::Calendar(month),
+        (7, true, Some(number)) => PageKind::ProductList(number),
+        (7, false, Some(number)) => PageKind::Product(number),
+        (8, true, Some(number)) => PageKind::NewsList(number),
+        (8, false, Some(number)) => PageKind::News(number),
+        (9, false, Some(number)) => PageKind::Guest(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GeneratedWeb;
+    use super::super::profile::Homepage;
+    use super::*;
+
+    #[test]
+    fn every_page_is_found_at_its_address() {
+        let web = GeneratedWeb::new(10_000, 1);
+        for site in 0..200 {
+            let profile = Profile {
+                products: 45,
+                news: 21,
+                homepage: Homepage::Empty,
+                guest_topic: Some(1),
+                ..Profile::of(&web, site)
+            };
+            for kind in [
+                PageKind::Home,
+                PageKind::Start,
+                PageKind::About,
+                PageKind::Contact,
+                PageKind::Imprint,
+                PageKind::Staff,
+                PageKind::Links,
+                PageKind::Calendar(0),
+                PageKind::Calendar(23),
+                PageKind::ProductList(3),
+                PageKind::NewsList(2),
+                PageKind::Product(45),
+                PageKind::News(1),
+                PageKind::Guest(GUEST_PAGES),
+            ] {
+                let target = target(&profile, kind, 77);
+                let (path, query) = match target.split_once('?') {
+                    Some((path, query)) => (path, Some(query)),
+                    None => (target.as_str(), None),
+                };
+                assert_eq!(kind_at(&profile, path, query), Some(kind), "{target}");
+            }
+            for (path, query) in [
+                ("/nothing.html", None),
+                ("/index.php", Some("page=nothing")),
+                ("/news/22.html", None),
+                ("/index.php", Some("page=news&id=0")),
+                ("/a/b/c/d", None),
+            ] {
+                assert_eq!(kind_at(&profile, path, query), None, "{path} {query:?}");
+            }
+        }
+    }
+}

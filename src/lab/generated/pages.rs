@@ -1,0 +1,493 @@
+//! What stands on a page, as HTML.
+
+use std::fmt::Write;
+
+use super::GeneratedWeb;
+use super::addresses::{self, FIRST_YEAR, GUEST_PAGES, LIST_LENGTH, PageKind};
+use super::chance::Chance;
+use super::names;
+use super::profile::{Charset, Homepage, Profile};
+use super::prose::{Mixture, person};
+use super::words::{Boilerplate, WORDS};
+
+/// The share of pages of a topical site that are about something else, and of pages of other
+/// sites that are about a topic.
+const STRAY_PAGES: f64 = 0.08;
+
+/// The links that stand on the homepage.
+const LINKS_AT_HOME: usize = 2;
+
+/// A page being written.
+struct Page<'w> {
+    web: &'w GeneratedWeb,
+    profile: &'w Profile,
+    kind: PageKind,
+    said: &'static Boilerplate,
+    /// What is particular about this page.
+    chance: Chance,
+    html: String,
+}
+
+/// A page of a site.
+pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: PageKind) -> String {
+    let number = number_of(kind);
+    let page = Page {
+        web,
+        profile,
+        kind,
+        said: WORDS.boilerplate(profile.tongue),
+        chance: web.chance("page", &[profile.site, number]),
+        html: String::with_capacity(8 << 10),
+    };
+    page.write()
+}
+
+/// The page of a domain that is for sale.
+pub(super) fn parked(profile: &Profile) -> String {
+    let said = WORDS.boilerplate(profile.tongue);
+    format!(
+        "<!doctype html><html><head><title>{0}</title></head><body><h1>{0}</h1><p>{1}</p></body>\
+         </html>",
+        escaped(&said.all("parked").chars().take(60).collect::<String>()),
+        escaped(&said.all("parked"))
+    )
+}
+
+/// The page that is shown where there is none.
+pub(super) fn missing(profile: &Profile) -> String {
+    let said = WORDS.boilerplate(profile.tongue);
+    format!(
+        "<!doctype html><html><head><title>404</title></head><body><h1>404</h1><p>{}</p>\
+         <p><a href=\"/\">{}</a></p></body></html>",
+        escaped(&said.all("missing")),
+        escaped(&said.all("home"))
+    )
+}
+
+/// A page of a link farm, for whichever of its endless hosts.
+pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &str) -> String {
+    let mut chance = web.chance(below, &[profile.site]);
+    let words = [(&WORDS.farm, 0.8), (&WORDS.general, 0.2)];
+    let mixture = Mixture::new(web, profile.site, profile.tongue, &words);
+    let mut html = format!(
+        "<!doctype html><html><head><title>{}</title></head><body>",
+        mixture.phrase(&mut chance)
+    );
+    let host = names::host(web, profile.site);
+    for target in super::links::targets(web, profile) {
+        let _ = write!(
+            html,
+            "<p>{} <a href=\"http://{}/\">{}</a></p>",
+            mixture.text(12, &mut chance),
+            names::host(web, target),
+            mixture.phrase(&mut chance)
+        );
+    }
+    // Any name below its own answers, and leads to more of them.
+    for _ in 0..10 {
+        let name = chance.below(1 << 30);
+        let _ = write!(html, "<a href=\"http://n{name:x}.{host}/\">{name}</a> ");
+    }
+    let _ = write!(
+        html,
+        "<a href=\"{}x/\">more</a></body></html>",
+        escaped(path)
+    );
+    html
+}
+
+fn number_of(kind: PageKind) -> u64 {
+    let (kind, number) = match kind {
+        PageKind::Home => (0, 0),
+        PageKind::Start => (1, 0),
+        PageKind::About => (2, 0),
+        PageKind::Contact => (3, 0),
+        PageKind::Imprint => (4, 0),
+        PageKind::Staff => (5, 0),
+        PageKind::Links => (6, 0),
+        PageKind::Calendar(number) => (7, number),
+        PageKind::ProductList(number) => (8, number),
+        PageKind::NewsList(number) => (9, number),
+        PageKind::Product(number) => (10, number),
+        PageKind::News(number) => (11, number),
+        PageKind::Guest(number) => (12, number),
+    };
+    kind << 32 | u64::from(number)
+}
+
+impl<'w> Page<'w> {
+    fn write(mut self) -> String {
+        let mixture = self.mixture();
+        let site_title = names::title(self.web, self.profile.site, self.profile.tongue);
+        let label = self.label(self.kind);
+        let title = match self.kind {
+            PageKind::Home => site_title.clone(),
+            PageKind::Product(_) | PageKind::News(_) | PageKind::Guest(_) => {
+                format!("{} - {site_title}", mixture.phrase(&mut self.chance))
+            }
+            _ => format!("{label} - {site_title}"),
+        };
+        self.head(&title, &mixture);
+        match (self.kind, self.profile.homepage) {
+            (PageKind::Home, Homepage::Frames) => {
+                let (menu, start) = (self.target(PageKind::About), self.target(PageKind::Start));
+                self.put(&format!(
+                    "<frameset cols=\"20%,80%\"><frame src=\"{menu}\"><frame src=\"{start}\">\
+                     </frameset></html>"
+                ));
+                return self.html;
+            }
+            (PageKind::Home, Homepage::Empty) => {
+                let start = self.target(PageKind::Start);
+                self.put(&format!(
+                    "<body><p><a href=\"{start}\"><img src=\"/logo.gif\" alt=\"{}\"></a></p>\
+                     </body></html>",
+                    escaped(&site_title)
+                ));
+                return self.html;
+            }
+            _ => {}
+        }
+        self.put(&format!(
+            "<body><div class=\"top\">{}</div>",
+            escaped(&site_title)
+        ));
+        self.menu();
+        self.put(&format!("<h1>{}</h1>", escaped(&title)));
+        self.body(&mixture);
+        self.foot();
+        self.html
+    }
+
+    /// What the page is about.
+    fn mixture(&mut self) -> Mixture<'w> {
+        let profile = self.profile;
+        let own = &WORDS.categories[profile.category];
+        let is_item = matches!(self.kind, PageKind::Product(_) | PageKind::News(_));
+        let stray = &WORDS.categories[super::chance::index(self.chance.below(20))];
+        let subject = match (self.kind, profile.guest_topic) {
+            (PageKind::Guest(_), Some(topic)) => &WORDS.categories[topic],
+            (PageKind::News(_), Some(topic)) if self.chance.is(STRAY_PAGES) => {
+                &WORDS.categories[topic]
+            }
+            _ if is_item && self.chance.is(STRAY_PAGES) => stray,
+            _ => own,
+        };
+        let share = profile.focus
+            * match self.kind {
+                PageKind::Product(_) | PageKind::ProductList(_) => 0.42,
+                PageKind::Home | PageKind::Start | PageKind::Guest(_) => 0.36,
+                PageKind::About | PageKind::News(_) | PageKind::NewsList(_) => 0.30,
+                PageKind::Links | PageKind::Calendar(_) => 0.20,
+                PageKind::Contact | PageKind::Imprint | PageKind::Staff => 0.05,
+            };
+        let mut parts = vec![(subject, share)];
+        let field = subject.field.map(|field| &WORDS.fields[field]);
+        parts.extend(field.map(|field| (field, 0.18)));
+        // Every site talks of something else now and then, and always of the same thing.
+        let mut taste = self.web.chance("taste", &[profile.site]);
+        let aside = &WORDS.categories[super::chance::index(taste.below(20))];
+        parts.push((aside, 0.10 * taste.share()));
+        let left = 1.0 - parts.iter().map(|(_, share)| share).sum::<f64>();
+        parts.push((&WORDS.general, left.max(0.1)));
+        Mixture::new(self.web, profile.site, profile.tongue, &parts)
+    }
+
+    fn head(&mut self, title: &str, mixture: &Mixture<'_>) {
+        let profile = self.profile;
+        let mut site = self.web.chance("head", &[profile.site]);
+        self.put(&format!(
+            "<!doctype html>\n<html lang=\"{}\">\n<head><title>{}</title>\n",
+            profile.tongue.code(),
+            escaped(title)
+        ));
+        let charset = match profile.charset {
+            Charset::Utf8 => "utf-8",
+            Charset::Latin1 | Charset::Latin1Meta => "iso-8859-1",
+        };
+        self.put(&format!("<meta charset=\"{charset}\">\n"));
+        if site.is(0.5) {
+            let text = mixture.text(15, &mut self.chance);
+            let text = escaped(&text);
+            self.put(&format!("<meta name=\"description\" content=\"{text}\">\n"));
+        }
+        if self.kind == PageKind::Home && profile.homepage == Homepage::Refresh {
+            let start = self.target(PageKind::Start);
+            self.put(&format!(
+                "<meta http-equiv=\"refresh\" content=\"0; url={start}\">\n"
+            ));
+        }
+        self.put("</head>\n");
+    }
+
+    fn menu(&mut self) {
+        self.put("<ul class=\"menu\">");
+        for kind in [
+            PageKind::Home,
+            PageKind::About,
+            PageKind::ProductList(1),
+            PageKind::NewsList(1),
+            PageKind::Staff,
+            PageKind::Calendar(0),
+            PageKind::Links,
+            PageKind::Contact,
+            PageKind::Imprint,
+        ] {
+            if addresses::exists(self.profile, kind) {
+                let label = self.label(kind);
+                self.link(kind, &label, "li");
+            }
+        }
+        self.put("</ul>\n");
+    }
+
+    fn body(&mut self, mixture: &Mixture<'_>) {
+        match self.kind {
+            PageKind::Home | PageKind::Start => {
+                self.paragraphs(mixture, 140.0);
+                self.latest(mixture);
+                self.links_elsewhere(mixture, 0..LINKS_AT_HOME);
+            }
+            PageKind::About => {
+                self.paragraphs(mixture, 220.0);
+                if self.profile.guest_topic.is_some() {
+                    for number in 1..=GUEST_PAGES {
+                        let text = mixture.phrase(&mut self.chance);
+                        self.link(PageKind::Guest(number), &text, "p");
+                    }
+                }
+            }
+            PageKind::Contact => {
+                let name = person(self.profile.tongue, &mut self.chance);
+                self.put(&format!("<address>{}</address>", escaped(&name)));
+                self.paragraphs(mixture, 50.0);
+            }
+            PageKind::Imprint => {
+                let text = [self.said.all("imprint"), self.said.all("privacy")].join(" ");
+                self.put(&format!("<p>{}</p>\n", escaped(&text)));
+            }
+            PageKind::Staff => {
+                for _ in 0..3 + self.chance.below(20) {
+                    let name = person(self.profile.tongue, &mut self.chance);
+                    let text = mixture.text(8, &mut self.chance);
+                    self.put(&format!(
+                        "<h3>{}</h3><p>{}</p>\n",
+                        escaped(&name),
+                        escaped(&text)
+                    ));
+                }
+            }
+            PageKind::Links => {
+                self.paragraphs(mixture, 30.0);
+                self.links_elsewhere(mixture, LINKS_AT_HOME..usize::MAX);
+            }
+            PageKind::Calendar(month) => self.calendar(mixture, month),
+            PageKind::ProductList(number) => {
+                self.list(mixture, number, PageKind::Product, PageKind::ProductList);
+            }
+            PageKind::NewsList(number) => {
+                self.list(mixture, number, PageKind::News, PageKind::NewsList);
+            }
+            PageKind::Product(number) => {
+                self.paragraphs(mixture, 170.0);
+                self.neighbours(mixture, number, PageKind::Product);
+            }
+            PageKind::News(number) => {
+                self.paragraphs(mixture, 260.0);
+                if self.chance.is(0.2) {
+                    let at = super::chance::index(self.chance.below(8));
+                    self.links_elsewhere(mixture, at..at + 1);
+                }
+                self.neighbours(mixture, number, PageKind::News);
+            }
+            PageKind::Guest(number) => {
+                self.paragraphs(mixture, 200.0);
+                self.guest_links(mixture);
+                self.neighbours(mixture, number, PageKind::Guest);
+            }
+        }
+    }
+
+    fn paragraphs(&mut self, mixture: &Mixture<'_>, words: f64) {
+        let mut left = self.chance.around(words, 0.7).clamp(10.0, 4_000.0) as usize;
+        while left > 0 {
+            let words = left.min(30 + super::chance::index(self.chance.below(60)));
+            if self.chance.is(0.25) {
+                let heading = mixture.phrase(&mut self.chance);
+                self.put(&format!("<h2>{}</h2>\n", escaped(&heading)));
+            }
+            let text = mixture.text(words, &mut self.chance);
+            self.put(&format!("<p>{}</p>\n", escaped(&text)));
+            left -= words;
+        }
+    }
+
+    /// A few of the products and news.
+    fn latest(&mut self, mixture: &Mixture<'_>) {
+        for (items, kind) in [
+            (
+                self.profile.products,
+                PageKind::Product as fn(u32) -> PageKind,
+            ),
+            (self.profile.news, PageKind::News),
+        ] {
+            for number in 1..=items.min(4) {
+                let text = mixture.phrase(&mut self.chance);
+                self.link(kind(number), &text, "p");
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        mixture: &Mixture<'_>,
+        list: u32,
+        item: fn(u32) -> PageKind,
+        next: fn(u32) -> PageKind,
+    ) {
+        for at in 1..=LIST_LENGTH {
+            let number = (list - 1) * LIST_LENGTH + at;
+            if addresses::exists(self.profile, item(number)) {
+                let text = mixture.phrase(&mut self.chance);
+                self.link(item(number), &text, "h3");
+                let text = mixture.text(12, &mut self.chance);
+                self.put(&format!("<p>{}</p>\n", escaped(&text)));
+            }
+        }
+        for number in [list.saturating_sub(1), list + 1] {
+            if addresses::exists(self.profile, next(number)) {
+                self.link(next(number), &number.to_string(), "p");
+            }
+        }
+    }
+
+    fn neighbours(&mut self, mixture: &Mixture<'_>, number: u32, kind: fn(u32) -> PageKind) {
+        for number in [number.saturating_sub(1), number + 1] {
+            if addresses::exists(self.profile, kind(number)) {
+                let text = mixture.phrase(&mut self.chance);
+                self.link(kind(number), &text, "p");
+            }
+        }
+    }
+
+    fn calendar(&mut self, mixture: &Mixture<'_>, month: u32) {
+        let (year, month_of_year) = (FIRST_YEAR + month / 12, month % 12 + 1);
+        self.put(&format!("<h2>{month_of_year}/{year}</h2><table>"));
+        for day in 1..=28 {
+            let text = match self.chance.is(0.2) {
+                true => mixture.phrase(&mut self.chance),
+                false => String::new(),
+            };
+            self.put(&format!(
+                "<tr><td>{day}.</td><td>{}</td></tr>",
+                escaped(&text)
+            ));
+        }
+        self.put("</table>\n");
+        for month in [month.saturating_sub(1), month + 1] {
+            if addresses::exists(self.profile, PageKind::Calendar(month)) {
+                let text = format!("{}/{}", month % 12 + 1, FIRST_YEAR + month / 12);
+                self.link(PageKind::Calendar(month), &text, "p");
+            }
+        }
+    }
+
+    /// Links to other sites, some of all that there are.
+    fn links_elsewhere(&mut self, mixture: &Mixture<'_>, some: std::ops::Range<usize>) {
+        let targets = super::links::targets(self.web, self.profile);
+        let end = some.end.min(targets.len());
+        for target in targets.get(some.start.min(end)..end).unwrap_or_default() {
+            self.link_elsewhere(mixture, *target);
+        }
+    }
+
+    /// Links to sites of the topic that is a guest here.
+    fn guest_links(&mut self, mixture: &Mixture<'_>) {
+        let Some(topic) = self.profile.guest_topic else {
+            return;
+        };
+        for _ in 0..3 {
+            let target = super::links::popular(self.web, topic, &mut self.chance);
+            self.link_elsewhere(mixture, target);
+        }
+    }
+
+    fn link_elsewhere(&mut self, mixture: &Mixture<'_>, target: u64) {
+        let host = names::host(self.web, target);
+        let other = Profile::of(self.web, target);
+        let text = match self.chance.below(3) {
+            0 => host.clone(),
+            1 => mixture.phrase(&mut self.chance),
+            _ => names::title(self.web, target, other.tongue),
+        };
+        let www = if self.chance.is(0.5) { "www." } else { "" };
+        let about = match self.chance.is(0.5) {
+            true => mixture.text(10, &mut self.chance),
+            false => String::new(),
+        };
+        self.put(&format!(
+            "<p><a href=\"http://{www}{host}/\">{}</a> {}</p>\n",
+            escaped(&text),
+            escaped(&about)
+        ));
+    }
+
+    /// The same on every page of the site.
+    fn foot(&mut self) {
+        let mut site = self.web.chance("foot", &[self.profile.site]);
+        let mut text = String::new();
+        if site.is(0.5) {
+            text.push_str(self.said.one("imprint", &mut site));
+            text.push(' ');
+        }
+        if site.is(0.4) {
+            text.push_str(&self.said.all("cookies"));
+            text.push(' ');
+        }
+        text.push_str(&person(self.profile.tongue, &mut site));
+        let year = FIRST_YEAR + u32::try_from(site.below(7)).unwrap_or_default();
+        self.put(&format!(
+            "<hr><p>{} {year}</p>\n</body></html>\n",
+            escaped(&text)
+        ));
+    }
+
+    fn label(&self, kind: PageKind) -> String {
+        // Labels are those of the site, not of the page.
+        let mut chance = self.web.chance("labels", &[self.profile.site]);
+        let kind = match kind {
+            PageKind::Home | PageKind::Start => "home",
+            PageKind::About | PageKind::Guest(_) => "about",
+            PageKind::Contact => "contact",
+            PageKind::Imprint => return addresses::imprint_label(self.profile),
+            PageKind::Staff => "staff",
+            PageKind::Links => "links",
+            PageKind::Calendar(_) => "calendar",
+            PageKind::ProductList(_) | PageKind::Product(_) => "products",
+            PageKind::NewsList(_) | PageKind::News(_) => "news",
+        };
+        self.said.one(kind, &mut chance).to_owned()
+    }
+
+    fn link(&mut self, kind: PageKind, text: &str, tag: &str) {
+        let target = self.target(kind);
+        self.put(&format!(
+            "<{tag}><a href=\"{}\">{}</a></{tag}>\n",
+            escaped(&target),
+            escaped(text)
+        ));
+    }
+
+    fn target(&self, kind: PageKind) -> String {
+        addresses::target(self.profile, kind, number_of(self.kind))
+    }
+
+    fn put(&mut self, html: &str) {
+        self.html.push_str(html);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
+}

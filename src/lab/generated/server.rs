@@ -1,0 +1,185 @@
+//! The generated web over HTTP, for crawlers that want a real one.
+//!
+//! All hosts are served at one address, told apart by the `Host` header. What goes wrong goes
+//! wrong by address, so that it goes wrong the same way every time.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST, RETRY_AFTER};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::{Answer, GeneratedWeb};
+
+/// How the web behaves, beside what stands on its pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    /// How long answers take; slow hosts take twenty times as long.
+    pub latency: Duration,
+    /// The share of pages at which something goes wrong: errors, broken lines, cut bodies,
+    /// busy servers, answers that never come.
+    pub faults: f64,
+}
+
+/// A server of a generated web.
+pub struct WebServer {
+    listener: TcpListener,
+    web: GeneratedWeb,
+    conditions: Conditions,
+}
+
+/// What goes wrong at a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The server has an error.
+    Error,
+    /// It is busy for a second.
+    Busy,
+    /// The line breaks before the answer.
+    Broken,
+    /// The line breaks in the middle of the body.
+    Cut,
+    /// The answer never comes.
+    Silent,
+}
+
+/// Ends the connection instead of answering.
+#[derive(Debug, thiserror::Error)]
+#[error("the line breaks here")]
+struct BreakOff;
+
+// === impl WebServer ===
+
+impl WebServer {
+    /// Listens at an address. Port 0 is any that is free.
+    pub async fn bind(
+        address: SocketAddr,
+        web: GeneratedWeb,
+        conditions: Conditions,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(address).await?,
+            web,
+            conditions,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves for ever, or until it is dropped; connections end with it.
+    pub async fn serve(self) -> Infallible {
+        let shared = Arc::new((self.web, self.conditions));
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(converse(stream, Arc::clone(&shared)));
+                    }
+                    // No descriptors: whoever asks has to wait.
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, shared: Arc<(GeneratedWeb, Conditions)>) {
+    // Answers are small. If this fails they are a bit later.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { answer(&request, shared.0, shared.1).await }
+    });
+    // How a conversation ends is the affair of whoever began it.
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn answer(
+    request: &Request<Incoming>,
+    web: GeneratedWeb,
+    conditions: Conditions,
+) -> Result<Response<Full<Bytes>>, BreakOff> {
+    let host = request
+        .headers()
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
+    let host = host.unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default();
+    let (path, query) = (request.uri().path(), request.uri().query());
+    let latency = match web.is_slow(host) {
+        true => 20 * conditions.latency,
+        false => conditions.latency,
+    };
+    sleep(latency).await;
+    let fault = match path == "/robots.txt" {
+        true => None,
+        false => web.fault(host, path, query, conditions.faults),
+    };
+    match fault {
+        Some(Fault::Broken) => return Err(BreakOff),
+        Some(Fault::Silent) => std::future::pending().await,
+        _ => {}
+    }
+    let Some(answer) = web.answer(host, path, query) else {
+        return Err(BreakOff);
+    };
+    let Answer {
+        status,
+        headers,
+        body,
+    } = answer;
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    match fault {
+        Some(Fault::Error) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+        Some(Fault::Busy) => {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            let wait = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, wait);
+        }
+        Some(Fault::Cut) => {
+            // A length that is never reached: the connection ends before.
+            let longer = HeaderValue::from_static("10000000");
+            response.headers_mut().insert(CONTENT_LENGTH, longer);
+        }
+        _ => {}
+    }
+    Ok(response)
+}
+
+impl GeneratedWeb {
+    fn fault(&self, host: &str, path: &str, query: Option<&str>, share: f64) -> Option<Fault> {
+        let matter = format!("{host}{path}?{}", query.unwrap_or_default());
+        let mut chance = self.chance(&matter, &[]);
+        if !chance.is(share) {
+            return None;
+        }
+        Some(match chance.below(20) {
+            0..8 => Fault::Error,
+            8..12 => Fault::Busy,
+            12..16 => Fault::Broken,
+            16..19 => Fault::Cut,
+            _ => Fault::Silent,
+        })
+    }
+}

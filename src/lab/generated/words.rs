@@ -1,0 +1,307 @@
+//! The words of the generated web, in four languages.
+//!
+//! Each category of sites has a file with nouns, verbs, adjectives and phrases, the typical
+//! ones first. Categories of one field share the words of the field, and all sites those of
+//! `general.toml`, so that no word alone betrays a topic.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use toml::de::{DeTable, DeValue};
+
+use super::chance::Chance;
+
+/// The topics, and the categories that are nobody's topic, in the order of their slots.
+pub(super) const CATEGORIES: [&str; 20] = [
+    "sailing",
+    "cycling",
+    "mountaineering",
+    "astronomy",
+    "chess",
+    "railways",
+    "choir",
+    "theatre",
+    "pottery",
+    "beekeeping",
+    "gardening",
+    "bakery",
+    "university",
+    "newspaper",
+    "town",
+    "shop",
+    "blog",
+    "software",
+    "hotel",
+    "charity",
+];
+
+/// So many of them are topics.
+pub(super) const TOPICS: usize = 12;
+
+const FILES: [&str; 20] = [
+    include_str!("words/sailing.toml"),
+    include_str!("words/cycling.toml"),
+    include_str!("words/mountaineering.toml"),
+    include_str!("words/astronomy.toml"),
+    include_str!("words/chess.toml"),
+    include_str!("words/railways.toml"),
+    include_str!("words/choir.toml"),
+    include_str!("words/theatre.toml"),
+    include_str!("words/pottery.toml"),
+    include_str!("words/beekeeping.toml"),
+    include_str!("words/gardening.toml"),
+    include_str!("words/bakery.toml"),
+    include_str!("words/university.toml"),
+    include_str!("words/newspaper.toml"),
+    include_str!("words/town.toml"),
+    include_str!("words/shop.toml"),
+    include_str!("words/blog.toml"),
+    include_str!("words/software.toml"),
+    include_str!("words/hotel.toml"),
+    include_str!("words/charity.toml"),
+];
+
+const FIELD_FILES: [&str; 4] = [
+    include_str!("words/field-sport.toml"),
+    include_str!("words/field-pastime.toml"),
+    include_str!("words/field-art.toml"),
+    include_str!("words/field-land.toml"),
+];
+
+/// What every site says: the labels of menus, and texts that are nobody's own.
+const KINDS: [&str; 13] = [
+    "home", "about", "contact", "products", "news", "staff", "links", "calendar", "imprint",
+    "privacy", "cookies", "parked", "missing",
+];
+
+/// The languages of the web.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tongue {
+    English,
+    German,
+    French,
+    Spanish,
+}
+
+/// What a category of sites talks about.
+pub(super) struct Category {
+    /// Which of the fields it belongs to, if any.
+    pub(super) field: Option<usize>,
+    vocabularies: [Vocabulary; 4],
+}
+
+/// The words of a category in one language, the typical ones first.
+pub(super) struct Vocabulary {
+    pub(super) nouns: Vec<String>,
+    pub(super) verbs: Vec<String>,
+    pub(super) adjectives: Vec<String>,
+    pub(super) phrases: Vec<String>,
+}
+
+/// What every site says in one language.
+pub(super) struct Boilerplate {
+    /// In the order of `KINDS`.
+    texts: [Vec<String>; KINDS.len()],
+    pub(super) templates: Vec<String>,
+    pub(super) people: Vec<String>,
+    pub(super) places: Vec<String>,
+}
+
+/// All words.
+pub(super) struct Words {
+    pub(super) categories: Vec<Category>,
+    pub(super) fields: Vec<Category>,
+    pub(super) general: Category,
+    pub(super) farm: Category,
+    boilerplate: [Boilerplate; 4],
+}
+
+/// All words, read once.
+pub(super) static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    let fields: Vec<(String, Category)> = FIELD_FILES
+        .iter()
+        .map(|text| Category::read(text, &[]))
+        .collect();
+    let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    let categories = FILES.iter().map(|text| Category::read(text, &names).1);
+    let mut pages = lists(include_str!("words/pages.toml"));
+    Words {
+        categories: categories.collect(),
+        general: Category::read(include_str!("words/general.toml"), &[]).1,
+        farm: Category::read(include_str!("words/farm.toml"), &[]).1,
+        boilerplate: Tongue::ALL.map(|tongue| Boilerplate::read(&mut pages, tongue)),
+        fields: fields.into_iter().map(|(_, field)| field).collect(),
+    }
+});
+
+/// Panics name the file's fault: the files are part of the program, and a test reads them.
+const WELL_FORMED: &str = "the words of the generated web are well formed";
+
+/// The lists of a file, by the language they stand under, if any, and by their key.
+type Lists = BTreeMap<(String, String), Vec<String>>;
+
+fn lists(text: &'static str) -> Lists {
+    let top = DeTable::parse(text).expect(WELL_FORMED).into_inner();
+    let mut lists = Lists::new();
+    for (section, value) in top {
+        let section = section.into_inner().into_owned();
+        match value.into_inner() {
+            DeValue::Table(table) => {
+                for (key, value) in table {
+                    let place = (section.clone(), key.into_inner().into_owned());
+                    lists.insert(place, texts(value.into_inner()));
+                }
+            }
+            value => {
+                lists.insert((String::new(), section), texts(value));
+            }
+        }
+    }
+    lists
+}
+
+/// Words are written in a row, texts as a list.
+fn texts(value: DeValue<'_>) -> Vec<String> {
+    match value {
+        DeValue::String(words) => words.split_whitespace().map(str::to_owned).collect(),
+        DeValue::Array(texts) => {
+            let texts = texts.into_iter().map(|text| match text.into_inner() {
+                DeValue::String(text) => text.into_owned(),
+                _ => panic!("{WELL_FORMED}"),
+            });
+            texts.collect()
+        }
+        _ => panic!("{WELL_FORMED}"),
+    }
+}
+
+fn take(lists: &mut Lists, section: &str, key: &str) -> Vec<String> {
+    let list = lists.remove(&(section.to_owned(), key.to_owned()));
+    list.unwrap_or_default()
+}
+
+// === impl Tongue ===
+
+impl Tongue {
+    pub(super) const ALL: [Self; 4] = [Self::English, Self::German, Self::French, Self::Spanish];
+
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::German => "de",
+            Self::French => "fr",
+            Self::Spanish => "es",
+        }
+    }
+}
+
+// === impl Category ===
+
+impl Category {
+    /// The name in a file, and what it says.
+    fn read(text: &'static str, fields: &[&str]) -> (String, Self) {
+        let mut lists = lists(text);
+        let name = take(&mut lists, "", "name").concat();
+        let field = take(&mut lists, "", "field").concat();
+        let mut vocabulary = |tongue: Tongue| {
+            let mut take = |key| take(&mut lists, tongue.code(), key);
+            Vocabulary {
+                nouns: take("nouns"),
+                verbs: take("verbs"),
+                adjectives: take("adjectives"),
+                phrases: take("phrases"),
+            }
+        };
+        let category = Self {
+            vocabularies: Tongue::ALL.map(&mut vocabulary),
+            field: fields.iter().position(|known| *known == field),
+        };
+        (name, category)
+    }
+
+    pub(super) fn vocabulary(&self, tongue: Tongue) -> &Vocabulary {
+        &self.vocabularies[tongue as usize]
+    }
+}
+
+// === impl Boilerplate ===
+
+impl Boilerplate {
+    fn read(lists: &mut Lists, tongue: Tongue) -> Self {
+        let mut of_tongue = |key| take(lists, tongue.code(), key);
+        Self {
+            templates: of_tongue("templates"),
+            people: of_tongue("people"),
+            places: of_tongue("places"),
+            texts: KINDS.map(of_tongue),
+        }
+    }
+
+    /// One of the texts of a kind, such as the labels of a menu.
+    pub(super) fn one(&self, kind: &str, chance: &mut Chance) -> &str {
+        chance.pick(self.texts(kind))
+    }
+
+    /// All texts of a kind as a paragraph.
+    pub(super) fn all(&self, kind: &str) -> String {
+        self.texts(kind).join(" ")
+    }
+
+    fn texts(&self, kind: &str) -> &[String] {
+        let at = KINDS.iter().position(|known| *known == kind);
+        at.map_or(&[], |at| &self.texts[at])
+    }
+}
+
+// === impl Words ===
+
+impl Words {
+    pub(super) fn boilerplate(&self, tongue: Tongue) -> &Boilerplate {
+        &self.boilerplate[tongue as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `prose.rs` can put into a pattern.
+    const PLACEHOLDERS: [&str; 8] = [
+        "noun",
+        "noun2",
+        "verb",
+        "adjective",
+        "phrase",
+        "name",
+        "place",
+        "year",
+    ];
+
+    #[test]
+    fn all_words_can_be_read_and_the_patterns_are_known() {
+        assert_eq!(WORDS.categories.len(), CATEGORIES.len());
+        for (at, category) in WORDS.categories.iter().enumerate() {
+            assert_eq!(category.field.is_some(), at < TOPICS, "{}", CATEGORIES[at]);
+            for tongue in Tongue::ALL {
+                let words = category.vocabulary(tongue);
+                assert!(words.nouns.len() >= 40 && words.phrases.len() >= 12);
+                assert!(words.verbs.len() >= 12 && words.adjectives.len() >= 12);
+            }
+        }
+        for tongue in Tongue::ALL {
+            let said = WORDS.boilerplate(tongue);
+            for template in &said.templates {
+                let mut rest = template.as_str();
+                while let Some((_, after)) = rest.split_once('{') {
+                    let (name, after) = after.split_once('}').expect("a closing brace");
+                    assert!(PLACEHOLDERS.contains(&name), "{template}");
+                    rest = after;
+                }
+            }
+            assert!(said.people.len() >= 20 && said.places.len() >= 20);
+            for kind in KINDS {
+                assert!(!said.all(kind).is_empty(), "{kind}");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The generated web from outside: over HTTP, and from the command line.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use sitescout::config::{FetchSettings, ResolveRule};
+use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
+use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
+use sitescout::telemetry::Metrics;
+use sitescout::web::PageUrl;
+use tempfile::TempDir;
+
+const CALM: Conditions = Conditions {
+    latency: Duration::ZERO,
+    faults: 0.0,
+};
+
+/// Serves a web on loopback until the runtime ends, and gives a fetcher that leads there.
+async fn served(web: GeneratedWeb, conditions: Conditions) -> LiveWeb {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = WebServer::bind(any, web, conditions).await.expect("a port");
+    let address = server.address().expect("an address");
+    tokio::spawn(server.serve());
+    let mut settings = FetchSettings {
+        resolve: vec![ResolveRule {
+            host: "*".to_owned(),
+            address,
+            tls: false,
+        }],
+        ..FetchSettings::default()
+    };
+    settings.politeness.pause = Duration::ZERO;
+    settings.limits.first_byte = Duration::from_millis(500);
+    let metrics = FetchMetrics::register(&Metrics::new());
+    LiveWeb::new(&settings, metrics, None).expect("a fetcher")
+}
+
+fn home(host: &str) -> PageUrl {
+    format!("http://{host}/").parse().expect("an address")
+}
+
+#[tokio::test]
+async fn over_http_it_is_the_same_web() {
+    let web = GeneratedWeb::new(2_000, 1);
+    let live = served(web, CALM).await;
+    let mut answered = 0;
+    for number in 0..120 {
+        let (host, truth) = web.site(number);
+        let (direct, served) = (
+            web.fetch(&home(&host)).await,
+            live.fetch(&home(&host)).await,
+        );
+        match (direct, served) {
+            (Ok(direct), Ok(served)) => {
+                answered += 1;
+                assert_eq!(direct.status, served.status, "{host}");
+                assert_eq!(direct.body, served.body, "{host}");
+                for (name, value) in &direct.headers {
+                    assert_eq!(served.headers.get(name), Some(value), "{host}");
+                }
+            }
+            (Err(_), Err(_)) => assert_eq!(truth, Truth::NoSite, "{host}"),
+            (direct, served) => panic!("{host}: {direct:?} and {served:?}"),
+        }
+    }
+    assert!(answered > 90, "{answered}");
+}
+
+#[tokio::test]
+async fn what_goes_wrong_goes_wrong_the_same_way_every_time() {
+    let web = GeneratedWeb::new(2_000, 1);
+    let conditions = Conditions {
+        faults: 0.5,
+        ..CALM
+    };
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let live = served(web, conditions).await;
+        let mut outcomes: BTreeMap<String, String> = BTreeMap::new();
+        for number in 0..60 {
+            let (host, _) = web.site(number);
+            let outcome = match live.fetch(&home(&host)).await {
+                Ok(page) if page.truncated => "cut".to_owned(),
+                Ok(page) => page.status.to_string(),
+                Err(error) => error.kind.label().to_owned(),
+            };
+            outcomes.insert(host, outcome);
+        }
+        runs.push(outcomes);
+    }
+    assert_eq!(runs[0], runs[1]);
+    let kinds: std::collections::BTreeSet<&String> = runs[0].values().collect();
+    assert!(kinds.len() >= 4, "{kinds:?}");
+    assert!(
+        runs[0]
+            .values()
+            .filter(|outcome| *outcome == "200 OK")
+            .count()
+            > 10
+    );
+}
+
+fn run(directory: &TempDir, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
+    command
+        .current_dir(directory.path())
+        .args(arguments.split_whitespace());
+    let output = command.output().expect("an end");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments}: {told}");
+    output
+}
+
+/// Learns from a few sites, crawls the rest, and compares with the truth.
+#[test]
+fn a_topic_is_learned_and_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let truth = run(&directory, "serve-web --sites 600 --seed 3 --truth");
+    let truth = String::from_utf8_lossy(&truth.stdout).into_owned();
+    let truth: Vec<(&str, &str)> = truth
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .collect();
+    let of_topic = |wanted: bool| {
+        let sites = truth.iter();
+        sites.filter(move |(_, topic)| (*topic == "chess") == wanted)
+    };
+    assert!(of_topic(true).count() > 20);
+    let learned: Vec<&(&str, &str)> = of_topic(true)
+        .take(8)
+        .chain(of_topic(false).take(40))
+        .collect();
+    let labels: Vec<String> = learned
+        .iter()
+        .map(|(host, topic)| format!("{host}\t{topic}"))
+        .collect();
+    fs::write(directory.path().join("labels.tsv"), labels.join("\n")).expect("labels");
+    run(
+        &directory,
+        "train chess --web generated:600,3 --labels labels.tsv --out models",
+    );
+    let start = learned[0].0;
+    let crawl = format!(
+        "crawl chess --json --models models --web generated:600,3 --crawlers 8 --start {start}"
+    );
+    let crawled = run(&directory, &crawl);
+    let topics: BTreeMap<&str, &str> = truth.iter().copied().collect();
+    let (mut right, mut wrong, mut judged) = (0, 0, 0);
+    for line in String::from_utf8_lossy(&crawled.stdout).lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        judged += 1;
+        if line["verdict"] == "relevant" && line["start"] == false {
+            match topics.get(line["host"].as_str().expect("a host")) {
+                Some(&"chess") => right += 1,
+                _ => wrong += 1,
+            }
+        }
+    }
+    assert!(right >= 12, "{right} right, {wrong} wrong of {judged}");
+    assert!(
+        right >= 4 * wrong,
+        "{right} right, {wrong} wrong of {judged}"
+    );
+}
