@@ -31,7 +31,7 @@ const CONFINED: [(&str, &[&str]); 32] = [
     ("indicatif", &["cli"]),
     ("hyper", &["fetch", "lab"]),
     ("hyper_util", &["fetch", "lab"]),
-    ("http_body_util", &["fetch", "lab"]),
+    ("http_body_util", &["fetch"]),
     ("rustls", &["fetch"]),
     ("tokio_rustls", &["fetch"]),
     ("hickory_resolver", &["fetch"]),

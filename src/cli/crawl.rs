@@ -346,7 +346,8 @@ impl Printer {
     }
 }
 
-fn as_text(verdict: &ShownVerdict) -> String {
+/// A verdict as a line for people.
+pub(super) fn as_text(verdict: &ShownVerdict) -> String {
     let pages = match verdict.pages {
         1 => "1 page ".to_owned(),
         pages => format!("{pages} pages"),
@@ -378,20 +379,9 @@ fn as_json(topic: &str, verdict: &ShownVerdict) -> serde_json::Value {
 }
 
 /// Sites judged, relevant, pages, pprs, harvest, border.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "for people, two digits are enough"
-)]
-fn summary(totals: &TopicTotals) -> String {
+pub(super) fn summary(totals: &TopicTotals) -> String {
     let decided = totals.relevant + totals.irrelevant;
-    let harvest = match decided {
-        0 => "-".to_owned(),
-        _ => format!("{:.2}", totals.relevant as f64 / decided as f64),
-    };
-    let pprs = match totals.finds {
-        0 => "-".to_owned(),
-        finds => format!("{:.1}", totals.pages as f64 / finds as f64),
-    };
+    let (pprs, harvest) = (pprs(totals), harvest(totals));
     format!(
         "{} sites judged, {} relevant ({} found), {} pages, pprs {pprs}, harvest {harvest}, border {}",
         grouped(decided + totals.undecided),
@@ -400,4 +390,28 @@ fn summary(totals: &TopicTotals) -> String {
         grouped(totals.pages),
         grouped(totals.border),
     )
+}
+
+/// Pages per relevant site that was found.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "for people, two digits are enough"
+)]
+pub(super) fn pprs(totals: &TopicTotals) -> String {
+    match totals.finds {
+        0 => "-".to_owned(),
+        finds => format!("{:.1}", totals.pages as f64 / finds as f64),
+    }
+}
+
+/// Relevant sites among those that were decided.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "for people, two digits are enough"
+)]
+pub(super) fn harvest(totals: &TopicTotals) -> String {
+    match totals.relevant + totals.irrelevant {
+        0 => "-".to_owned(),
+        decided => format!("{:.2}", totals.relevant as f64 / decided as f64),
+    }
 }

@@ -7,6 +7,7 @@ mod archive;
 mod check_config;
 mod classify;
 mod crawl;
+mod demo;
 mod evaluate;
 mod exit;
 mod export;
@@ -43,6 +44,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Shows the whole of it on a generated web, in a minute
+    Demo(demo::Arguments),
     /// Lists the hosts, pages and problems of WARC archives
     Archive(archive::Arguments),
     /// Learns what sites of a topic look like
@@ -93,6 +96,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::CheckConfig(check) => check_config::run(&check, arguments.config.as_deref()),
         Command::ServeWeb(serve) => serve_web::run(&serve),
+        Command::Demo(demo) => {
+            let settings = settings(arguments.config.as_deref())?;
+            demo::run(&demo, settings)
+        }
         Command::Archive(archive) => {
             let settings = settings(arguments.config.as_deref())?;
             archive::run(&archive, settings)

@@ -1,7 +1,7 @@
 //! What several commands read: archives, the live web, labels; and the waiting for it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::NamedTempFile;
 
 use crate::classify::{SiteModel, Thresholds};
 use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
@@ -334,4 +335,18 @@ pub(super) fn progress_bar(steps: usize, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64).with_style(style);
     bar.set_message(what);
     bar
+}
+
+/// A file appears whole or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let write = || {
+        let mut file = NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        set_readable(file.path())?;
+        file.persist(path).map_err(|error| error.error)?;
+        anyhow::Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }

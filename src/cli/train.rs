@@ -2,12 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use tempfile::NamedTempFile;
 
 use crate::config::{Settings, TopicDefinition};
 use crate::training::{Card, Labels, OTHER, fit_model};
@@ -108,8 +106,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let bytes = model.to_bytes();
-    write_whole(&directory.join(MODEL_FILE), &bytes)?;
-    write_whole(&directory.join(CARD_FILE), card.to_markdown().as_bytes())?;
+    sources::write_whole(&directory.join(MODEL_FILE), &bytes)?;
+    sources::write_whole(&directory.join(CARD_FILE), card.to_markdown().as_bytes())?;
     say(&format!(
         "{}: {} bytes, learned from {targets} sites of `{}` and {} others",
         directory.join(MODEL_FILE).display(),
@@ -215,18 +213,4 @@ fn command(arguments: &Arguments, settings: &Settings) -> String {
     ));
     words.push(format!("--seed {}", training.seed));
     words.join(" ")
-}
-
-/// A file appears whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let write = || {
-        let mut file = NamedTempFile::new_in(directory)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        sources::set_readable(file.path())?;
-        file.persist(path).map_err(|error| error.error)?;
-        anyhow::Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
 }

@@ -166,3 +166,55 @@ fn a_topic_is_learned_and_found() {
         "{right} right, {wrong} wrong of {judged}"
     );
 }
+
+#[test]
+fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let demo = "demo --sites 600 --wanted 6 --topic chess --dir shown";
+    let output = run(&directory, demo);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    for wanted in [
+        "A web of 600 sites",
+        "Learned from 15 sites about chess",
+        "best recommended first",
+        "sites about chess, and why",
+        "precision ",
+        "recall ",
+        "breadth-first",
+        "pages per relevant site",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    let too_long = told.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(too_long, None);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+    let place = directory.path().join("shown/chess-600-1");
+    let list = fs::read_to_string(place.join("chess.txt")).expect("a list");
+    assert!(list.lines().count() >= 6, "{list}");
+    for file in [
+        "state/sitescout-store",
+        "crawl-1.warc.gz",
+        "chess/site-model.bin",
+    ] {
+        assert!(place.join(file).exists(), "{file}");
+    }
+    let web = GeneratedWeb::new(600, 1);
+    let right = list.lines().filter(|host| {
+        let site = host.parse().expect("a host");
+        web.truth(&site) == Truth::Topic("chess")
+    });
+    assert!(right.count() * 4 >= list.lines().count() * 3, "{list}");
+    let more = run(&directory, &demo.replace("--wanted 6", "--wanted 10"));
+    let told = String::from_utf8_lossy(&more.stdout).into_owned();
+    assert!(!told.contains("Learned from"), "{told}");
+    let longer = fs::read_to_string(place.join("chess.txt")).expect("a list");
+    assert!(longer.starts_with(&list), "{longer}");
+    assert!(longer.len() > list.len());
+    let refused = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+        .args(["demo", "--topic", "golf"])
+        .output()
+        .expect("an end");
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("there are: sailing, cycling"), "{told}");
+}

@@ -6,14 +6,15 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST, RETRY_AFTER};
+use http::header::{HOST, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -53,6 +54,12 @@ enum Fault {
     Cut,
     /// The answer never comes.
     Silent,
+}
+
+/// A body that comes whole, or breaks off in the middle.
+struct PageBody {
+    rest: Option<Bytes>,
+    breaks_off: bool,
 }
 
 /// Ends the connection instead of answering.
@@ -100,6 +107,45 @@ impl WebServer {
     }
 }
 
+// === impl PageBody ===
+
+impl PageBody {
+    fn new(body: &Bytes, breaks_off: bool) -> Self {
+        let end = if breaks_off {
+            body.len() / 2
+        } else {
+            body.len()
+        };
+        Self {
+            rest: Some(body.slice(..end)),
+            breaks_off,
+        }
+    }
+}
+
+impl Body for PageBody {
+    type Data = Bytes;
+    type Error = BreakOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BreakOff>>> {
+        Poll::Ready(match self.rest.take() {
+            Some(body) => Some(Ok(Frame::data(body))),
+            None if self.breaks_off => Some(Err(BreakOff)),
+            None => None,
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.rest {
+            Some(body) if !self.breaks_off => SizeHint::with_exact(body.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
 async fn converse(stream: TcpStream, shared: Arc<(GeneratedWeb, Conditions)>) {
     // Answers are small. If this fails they are a bit later.
     let _ = stream.set_nodelay(true);
@@ -117,7 +163,7 @@ async fn answer(
     request: &Request<Incoming>,
     web: GeneratedWeb,
     conditions: Conditions,
-) -> Result<Response<Full<Bytes>>, BreakOff> {
+) -> Result<Response<PageBody>, BreakOff> {
     let host = request
         .headers()
         .get(HOST)
@@ -147,7 +193,7 @@ async fn answer(
         headers,
         body,
     } = answer;
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(PageBody::new(&body, fault == Some(Fault::Cut)));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     match fault {
@@ -156,11 +202,6 @@ async fn answer(
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             let wait = HeaderValue::from_static("1");
             response.headers_mut().insert(RETRY_AFTER, wait);
-        }
-        Some(Fault::Cut) => {
-            // A length that is never reached: the connection ends before.
-            let longer = HeaderValue::from_static("10000000");
-            response.headers_mut().insert(CONTENT_LENGTH, longer);
         }
         _ => {}
     }

@@ -1,0 +1,468 @@
+//! `sitescout demo`: the whole of it, on a web of its own.
+//!
+//! Invariant: what runs here is what runs elsewhere: the live fetcher over loopback, the
+//! store on disk, the same crawlers. Only the web is ours, so that the truth is known.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::classify::SiteModel;
+use crate::config::{ResolveRule, Settings, Strategy};
+use crate::external::{
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+};
+use crate::internal::InternalCrawler;
+use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
+use crate::store::{Evidence, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
+use crate::telemetry::Metrics;
+use crate::training::{Labels, fit_model};
+use crate::web::{PageUrl, SiteId};
+
+use super::ExitCode;
+use super::crawl::{as_text, harvest, pprs, summary};
+use super::signals::Signals;
+use super::sources::{self, MODEL_FILE, Web};
+use super::terminal::{grouped, say};
+
+const EXAMPLES: &str = "\
+Examples:
+  sitescout demo
+  sitescout demo --topic beekeeping --sites 5000 --wanted 200
+  sitescout demo --seed 7 --dir /tmp/another
+
+A web is generated and served on the loopback address, a model is learned from a handful of its
+sites, and the rest is crawled as the live web would be. Ctrl-C stops; the same command goes on.";
+
+/// From so many sites the topic is learned, and so many of other things.
+const LEARNED: (usize, usize) = (15, 90);
+
+/// So many of the sites found are shown with their reasons.
+const SHOWN: usize = 12;
+
+/// So many words are shown as the reason for a verdict.
+const WORDS: usize = 4;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// What to look for
+    #[arg(long, value_name = "TOPIC", default_value = "sailing")]
+    topic: String,
+    /// How large the web is
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    sites: u64,
+    /// Where chance comes from
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// End with so many sites found
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    wanted: u64,
+    /// Where everything is written
+    #[arg(long, value_name = "DIR", default_value = "sitescout-demo")]
+    dir: PathBuf,
+}
+
+/// What is done, and where.
+struct Demo<'a> {
+    topic: &'a str,
+    web: GeneratedWeb,
+    settings: Settings,
+    /// Where this topic of this web is kept.
+    directory: PathBuf,
+    /// Hosts to learn from, those of the topic first.
+    learned: Vec<(String, &'static str)>,
+}
+
+pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<ExitCode> {
+    let topics = GeneratedWeb::topics();
+    if !topics.contains(&arguments.topic.as_str()) {
+        bail!(
+            "the generated web has no sites about `{}`; there are: {}",
+            arguments.topic,
+            topics.join(", ")
+        );
+    }
+    let web = GeneratedWeb::new(arguments.sites, arguments.seed);
+    // The web has threads of its own, as a web would.
+    let outside = sources::runtime()?;
+    let address = serve(&outside, web)?;
+    let name = format!("{}-{}-{}", arguments.topic, web.len(), arguments.seed);
+    let demo = Demo {
+        topic: &arguments.topic,
+        web,
+        settings: settings_for(settings, address),
+        directory: arguments.dir.join(name),
+        learned: examples(&web, &arguments.topic)?,
+    };
+    say(&format!(
+        "A web of {} sites is served at {address}; {} of them are about {}.",
+        grouped(web.len()),
+        grouped(demo.targets()),
+        demo.topic
+    ))?;
+    let model = Arc::new(demo.learn()?);
+    let Some((totals, store)) = demo.crawl(&model, arguments.wanted)? else {
+        say("Stopped. The same command goes on from here.")?;
+        return Ok(ExitCode::Success);
+    };
+    let baseline = demo.crawl_breadth_first(&model, totals.pages)?;
+    demo.report(&totals, &baseline, &store)?;
+    Ok(ExitCode::Success)
+}
+
+fn serve(outside: &Runtime, web: GeneratedWeb) -> anyhow::Result<SocketAddr> {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let calm = Conditions {
+        latency: Duration::from_millis(2),
+        faults: 0.005,
+    };
+    let server = outside.block_on(WebServer::bind(any, web, calm));
+    let server = server.context("cannot listen at the loopback address")?;
+    let address = server.address()?;
+    outside.spawn(server.serve());
+    Ok(address)
+}
+
+/// All hosts are found on loopback, where nobody minds haste.
+fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
+    settings.fetch.resolve = vec![ResolveRule {
+        host: "*".to_owned(),
+        address,
+        tls: false,
+    }];
+    settings.fetch.politeness.pause = Duration::ZERO;
+    settings.fetch.limits.first_byte = Duration::from_secs(2);
+    settings
+}
+
+/// The first sites of the topic, and the first of anything else.
+fn examples(web: &GeneratedWeb, topic: &str) -> anyhow::Result<Vec<(String, &'static str)>> {
+    let (mut targets, mut others) = (Vec::new(), Vec::new());
+    for number in 0..web.len() {
+        let (host, truth) = web.site(number);
+        match truth {
+            Truth::Topic(own) if own == topic && targets.len() < LEARNED.0 => {
+                targets.push((host, own));
+            }
+            Truth::Topic(own) if own != topic && others.len() < LEARNED.1 => {
+                others.push((host, own));
+            }
+            Truth::Other if others.len() < LEARNED.1 => others.push((host, "other")),
+            _ => {}
+        }
+        if targets.len() == LEARNED.0 && others.len() == LEARNED.1 {
+            targets.extend(others);
+            return Ok(targets);
+        }
+    }
+    bail!("a web of {} sites is too small to learn from", web.len())
+}
+
+// === impl Demo ===
+
+impl Demo<'_> {
+    /// The sites of the topic that there are to find.
+    fn targets(&self) -> u64 {
+        let numbers = 0..self.web.len();
+        let is_target = |number: &u64| self.web.site(*number).1 == self.truth();
+        numbers.filter(is_target).count() as u64
+    }
+
+    fn truth(&self) -> Truth {
+        let topics = GeneratedWeb::topics().iter();
+        let mut own = topics.filter(|topic| **topic == self.topic);
+        own.next().map_or(Truth::Other, |topic| Truth::Topic(topic))
+    }
+
+    /// Learns the topic, or reads what was learned before.
+    fn learn(&self) -> anyhow::Result<SiteModel> {
+        let directory = self.directory.join(self.topic);
+        if fs::exists(directory.join(MODEL_FILE))? {
+            return sources::open_model(&directory);
+        }
+        let lines = self
+            .learned
+            .iter()
+            .map(|(host, topic)| format!("{host}\t{topic}"));
+        let labels = Labels::parse(&lines.collect::<Vec<_>>().join("\n"))?;
+        let web = Web::open(&[], &[], None, &self.settings)?;
+        let corpus = sources::read_corpus(&web, &labels, &self.settings)?;
+        let examples = corpus.examples(self.topic);
+        let targets = examples.iter().filter(|site| site.is_target()).count();
+        ensure!(
+            targets > 1,
+            "too few sites of `{}` could be read",
+            self.topic
+        );
+        let training = &self.settings.training;
+        let (model, validation) = fit_model(self.topic, &corpus.lexicon, &examples, training);
+        say(&format!(
+            "Learned from {targets} sites about {} and {} others: on sites held out,\n\
+             precision {:.2} and recall {:.2} with {:.1} pages per site.",
+            self.topic,
+            examples.len() - targets,
+            validation.measures.precision(),
+            validation.measures.recall(),
+            validation.measures.pages_per_site(),
+        ))?;
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        sources::write_whole(&directory.join(MODEL_FILE), &model.to_bytes())?;
+        Ok(model)
+    }
+
+    /// Crawls with everything; none if it was stopped.
+    fn crawl(
+        &self,
+        model: &Arc<SiteModel>,
+        wanted: u64,
+    ) -> anyhow::Result<Option<(TopicTotals, KeyValueStore)>> {
+        let store = KeyValueStore::open(&self.directory.join("state"), &self.settings.store)?;
+        let web = Web::open(&[], &[], Some(&self.free_recording()?), &self.settings)?;
+        say(&format!(
+            "Crawling from those about {}, best recommended first:\n",
+            self.topic
+        ))?;
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        let goals = Goals {
+            wanted: Some(wanted),
+            max_pages: None,
+        };
+        let kept: Arc<dyn SiteStore> = Arc::new(store.clone());
+        let (reason, totals) = sources::runtime()?.block_on(async {
+            let external = self.open(kept, model, &web, self.settings.external.strategy, goals);
+            let external = external.await?;
+            let (stop, mut stopped) = watch::channel(false);
+            let mut signals = Signals::new()?;
+            let crawl = external.crawl(
+                async move {
+                    let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+                },
+                |verdict, totals| {
+                    if verdict.verdict.is_relevant() {
+                        // Whoever does not read along finds it all in the store.
+                        let _ = bar.suspend(|| say(&as_text(verdict)));
+                    }
+                    bar.set_message(summary(totals));
+                    bar.tick();
+                },
+            );
+            let mut crawl = std::pin::pin!(crawl);
+            let ended = loop {
+                tokio::select! {
+                    ended = &mut crawl => break ended?,
+                    () = signals.next() => {
+                        stop.send_replace(true);
+                    }
+                }
+            };
+            web.finish().await?;
+            anyhow::Ok(ended)
+        })?;
+        bar.finish_and_clear();
+        Ok((reason != EndReason::Stopped).then_some((totals, store)))
+    }
+
+    /// The same web for the same number of pages, without looking where links come from.
+    fn crawl_breadth_first(
+        &self,
+        model: &Arc<SiteModel>,
+        pages: u64,
+    ) -> anyhow::Result<TopicTotals> {
+        say(&format!(
+            "\nThe same web breadth-first, for {} pages ...",
+            grouped(pages)
+        ))?;
+        let web = Web::open(&[], &[], None, &self.settings)?;
+        let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
+        let goals = Goals {
+            wanted: None,
+            max_pages: Some(pages),
+        };
+        sources::runtime()?.block_on(async {
+            let external = self.open(store, model, &web, Strategy::BreadthFirst, goals);
+            let external = external.await?;
+            let (_, totals) = external.crawl(std::future::pending(), |_, _| {}).await?;
+            anyhow::Ok(totals)
+        })
+    }
+
+    async fn open(
+        &self,
+        store: Arc<dyn SiteStore>,
+        model: &Arc<SiteModel>,
+        web: &Web,
+        strategy: Strategy,
+        goals: Goals,
+    ) -> anyhow::Result<ExternalCrawler> {
+        let mut settings = self.settings.clone();
+        settings.external.strategy = strategy;
+        let topic = TopicCrawl {
+            name: self.topic.to_owned(),
+            crawler: InternalCrawler::new(
+                Arc::clone(&web.fetcher),
+                Arc::clone(model),
+                settings.internal,
+                sources::parse_limits(&settings),
+            ),
+            ordering: ordering(&settings.external),
+            goals,
+            metrics: CrawlMetrics::register(&Metrics::new()),
+        };
+        let seats = Seats::new(settings.external.crawlers);
+        let external = ExternalCrawler::open(store, topic, &seats, &settings).await?;
+        let starts = self
+            .learned
+            .iter()
+            .filter(|(_, topic)| *topic == self.topic);
+        let starts = starts.map(|(host, _)| format!("http://{host}/").parse::<PageUrl>());
+        external.start_at(starts.collect::<Result<_, _>>()?).await?;
+        Ok(external)
+    }
+
+    /// A recording is never written over.
+    fn free_recording(&self) -> anyhow::Result<PathBuf> {
+        for number in 1.. {
+            let path = self.directory.join(format!("crawl-{number}.warc.gz"));
+            if !fs::exists(&path)? {
+                return Ok(path);
+            }
+        }
+        bail!("no name is free in {}", self.directory.display())
+    }
+
+    /// What was found, why, how right it is, and where it stands.
+    fn report(
+        &self,
+        totals: &TopicTotals,
+        baseline: &TopicTotals,
+        store: &KeyValueStore,
+    ) -> anyhow::Result<()> {
+        let found = self.found(store)?;
+        let is_right = |site: &SiteId| self.web.truth(site) == self.truth();
+        let right = found
+            .iter()
+            .filter(|(judged, _)| is_right(&judged.site))
+            .count();
+        say(&format!(
+            "\n{} sites about {}, and why (the first {SHOWN}):\n",
+            found.len(),
+            self.topic
+        ))?;
+        for (judged, why) in found.iter().take(SHOWN) {
+            let mark = if is_right(&judged.site) { ' ' } else { '!' };
+            say(&format!(
+                "{mark} {:.3}  {:<38} {why}",
+                judged.confidence,
+                judged.site.as_str()
+            ))?;
+        }
+        let list = self.directory.join(format!("{}.txt", self.topic));
+        let hosts: Vec<String> = found
+            .iter()
+            .map(|(judged, _)| format!("{}\n", judged.site))
+            .collect();
+        sources::write_whole(&list, hosts.concat().as_bytes())?;
+        let learned = self
+            .learned
+            .iter()
+            .filter(|(_, topic)| *topic == self.topic);
+        let targets = self.targets() - learned.count() as u64;
+        say(&format!(
+            "\nprecision {:.3}: {right} of {} found are about {}{}\n\
+             recall    {:.3}: of {targets} that are and were not learned from\n",
+            share(right as u64, found.len() as u64),
+            found.len(),
+            self.topic,
+            if right < found.len() {
+                " (! marks the others)"
+            } else {
+                ""
+            },
+            share(right as u64, targets),
+        ))?;
+        say("                     found   pages   pages per relevant site   harvest")?;
+        for (name, totals) in [("best recommended", totals), ("breadth-first", baseline)] {
+            say(&format!(
+                "    {name:<16} {:>6}  {:>6}   {:>23}   {:>7}",
+                grouped(totals.finds),
+                grouped(totals.pages),
+                pprs(totals),
+                harvest(totals)
+            ))?;
+        }
+        say(&format!(
+            "\nthe list   {}\nthe store  {}\npages      {}\n\n\
+             Look closer: sitescout inspect HOST --state {}",
+            list.display(),
+            self.directory.join("state").display(),
+            self.directory.join("crawl-*.warc.gz").display(),
+            self.directory.join("state").display(),
+        ))?;
+        Ok(())
+    }
+
+    /// The sites found in the order of finding, with the words that told.
+    fn found(&self, store: &KeyValueStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
+        const PORTION: usize = 1_000;
+        let learned: Vec<&str> = self.learned.iter().map(|(host, _)| host.as_str()).collect();
+        sources::runtime()?.block_on(async {
+            let topic = sources::topic_of(store, Some(self.topic)).await?;
+            let (mut found, mut after) = (Vec::new(), 0);
+            loop {
+                let portion = store.judged(topic, after, PORTION).await?;
+                let Some(last) = portion.last() else {
+                    return Ok(found);
+                };
+                after = last.seq;
+                for judged in portion {
+                    if !judged.verdict.is_relevant() || learned.contains(&judged.site.as_str()) {
+                        continue;
+                    }
+                    let file = store.site(topic, &judged.site).await?;
+                    let evidence = file.and_then(|file| file.evidence);
+                    found.push((judged, evidence.as_ref().map(told_by).unwrap_or_default()));
+                }
+            }
+        })
+    }
+}
+
+/// The words that spoke most for the topic.
+fn told_by(evidence: &Evidence) -> String {
+    let mut weights: BTreeMap<&str, f32> = BTreeMap::new();
+    for (word, weight) in evidence.steps.iter().flat_map(|step| &step.for_target) {
+        *weights.entry(word).or_default() += weight;
+    }
+    let mut words: Vec<(&str, f32)> = weights.into_iter().collect();
+    words.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let words: Vec<&str> = words
+        .into_iter()
+        .take(WORDS)
+        .map(|(word, _)| word)
+        .collect();
+    words.join(", ")
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "for people, three digits are enough"
+)]
+fn share(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        _ => part as f64 / whole as f64,
+    }
+}
