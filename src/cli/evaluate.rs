@@ -8,7 +8,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::lab::{CrawlExperiment, CrawlResult, Experiment, Row, SHARES, TopicResult, Verdicts};
+use crate::lab::generated::Truth;
+use crate::lab::{
+    CrawlExperiment, CrawlResult, Experiment, Row, SHARES, Spread, TopicResult, Verdicts, likeness,
+};
+use crate::web::SiteId;
 
 use super::ExitCode;
 use super::sources::{self, PageClassifierName, Web, WebSource};
@@ -45,6 +49,24 @@ enum What {
     /// Compares orderings: how many sites of a topic are found after how many visits
     #[command(after_help = CRAWL_EXAMPLES)]
     Crawl(CrawlArguments),
+    /// Holds a generated web against real sites: sizes, words, links, repetitions
+    Likeness(LikenessArguments),
+}
+
+#[derive(Debug, Args)]
+struct LikenessArguments {
+    /// WARC files with real sites
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    warc: Vec<PathBuf>,
+    /// Labels of the real sites: host, tab, topic
+    #[arg(long, value_name = "FILE")]
+    labels: PathBuf,
+    /// The generated web: SITES,SEED
+    #[arg(long, value_name = "SITES,SEED", default_value = "20000,1")]
+    generated: String,
+    /// The pages read of each site
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pages: usize,
 }
 
 #[derive(Debug, Args)]
@@ -113,6 +135,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
     match &arguments.what {
         What::Classifier(arguments) => evaluate_classifier(arguments, settings),
         What::Crawl(arguments) => evaluate_crawl(arguments, &settings),
+        What::Likeness(arguments) => evaluate_likeness(arguments, &settings),
     }
 }
 
@@ -205,6 +228,73 @@ fn crawl_as_json(result: &CrawlResult) -> Value {
         "shares": SHARES,
         "curves": curves.collect::<Vec<_>>(),
     })
+}
+
+fn evaluate_likeness(
+    arguments: &LikenessArguments,
+    settings: &Settings,
+) -> anyhow::Result<ExitCode> {
+    let source: WebSource = format!("generated:{}", arguments.generated)
+        .parse()
+        .map_err(anyhow::Error::msg)?;
+    let WebSource::Generated(generated) = source else {
+        bail!("expected SITES,SEED");
+    };
+    let labels = sources::read_labels(&arguments.labels)?;
+    let real = Web::open(&arguments.warc, &[], None, settings)?;
+    let real_sites: Vec<SiteId> = labels
+        .labels
+        .iter()
+        .map(|label| label.site.clone())
+        .collect();
+    let generated_sites = (0..generated.len()).map(|number| generated.site(number));
+    let generated_sites = generated_sites
+        .filter(|(_, truth)| *truth != Truth::NoSite)
+        .filter_map(|(host, _)| host.parse::<SiteId>().ok())
+        .take(real_sites.len());
+    let generated_sites: Vec<SiteId> = generated_sites.collect();
+    let limits = sources::parse_limits(settings);
+    let (real, generated) = sources::runtime()?.block_on(async {
+        let pages = arguments.pages;
+        let real = likeness(&*real.fetcher, &real_sites, pages, &limits).await;
+        let generated = likeness(&generated, &generated_sites, pages, &limits).await;
+        (real, generated)
+    });
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(
+        out,
+        "{:<22}{:>26}{:>28}\n{:<22}{:>26}{:>28}",
+        "", "real", "generated", "", "10 %  50 %  90 %  mean", "10 %  50 %  90 %  mean"
+    )?;
+    for (name, one, other) in [
+        ("pages per site", real.pages, generated.pages),
+        ("words per page", real.words, generated.words),
+        ("links inside the site", real.intrinsic, generated.intrinsic),
+        (
+            "links to other sites",
+            real.transversal,
+            generated.transversal,
+        ),
+    ] {
+        let figures = |spread: Spread| {
+            let Spread {
+                low,
+                median,
+                high,
+                mean,
+            } = spread;
+            format!("{low:>6.0}{median:>6.0}{high:>6.0}{mean:>6.1}")
+        };
+        writeln!(out, "{name:<22}{:>26}{:>28}", figures(one), figures(other))?;
+    }
+    let (real_share, generated_share) = (real.near_duplicates, generated.near_duplicates);
+    writeln!(
+        out,
+        "{:<22}{real_share:>26.3}{generated_share:>28.3}\n{:<22}{:>26}{:>28}",
+        "near-duplicate pages", "sites", real.sites, generated.sites
+    )?;
+    out.flush()?;
+    Ok(ExitCode::Success)
 }
 
 fn evaluate_classifier(

@@ -5,7 +5,9 @@
 
 mod crawl_curves;
 pub mod generated;
+mod likeness;
 mod table_two;
 
 pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};
+pub use likeness::{Likeness, Spread, likeness};
 pub use table_two::{Experiment, Row, TopicResult, Verdicts};

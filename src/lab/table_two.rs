@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | internal | as trained | as set |
 //! | homepage | trained on homepages only | until the homepage has spoken |
-//! | all pages | as trained | no limit, no threshold |
+//! | all pages | as trained | no threshold, and no limit but one for traps |
 //!
 //! The homepage is what a reader sees first: what it shows in frames or leads to by itself
 //! belongs to it.
@@ -28,6 +28,9 @@ use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
 use crate::training::{Corpus, Measures, Outcome, fit_model, folds};
 use crate::web::{PageKind, SiteId, SiteVisit};
+
+/// Some sites have no end. Those that have one end before.
+const MOST_PAGES: usize = 5_000;
 
 /// What is evaluated, on what.
 pub struct Experiment<'a> {
@@ -194,7 +197,7 @@ impl Experiment<'_> {
             ..*model.thresholds()
         };
         let no_budget = InternalSettings {
-            page_budget: usize::MAX,
+            page_budget: MOST_PAGES,
             ..self.settings.internal
         };
         let internal = self.settings.internal;

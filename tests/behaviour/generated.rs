@@ -34,7 +34,8 @@ async fn served(web: GeneratedWeb, conditions: Conditions) -> LiveWeb {
         ..FetchSettings::default()
     };
     settings.politeness.pause = Duration::ZERO;
-    settings.limits.first_byte = Duration::from_millis(500);
+    // Long enough for a machine with much to do; some answers never come.
+    settings.limits.first_byte = Duration::from_secs(5);
     let metrics = FetchMetrics::register(&Metrics::new());
     LiveWeb::new(&settings, metrics, None).expect("a fetcher")
 }
@@ -217,4 +218,33 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     assert_eq!(refused.status.code(), Some(1));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(told.contains("there are: sailing, cycling"), "{told}");
+}
+
+#[test]
+fn it_is_held_against_real_sites() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::copy(
+        crate::fixture("coast.warc.gz"),
+        directory.path().join("coast.warc.gz"),
+    )
+    .expect("a fixture");
+    let labels = "harbour-sailing.example\tsailing\nbakery-krume.example\tother\n";
+    fs::write(directory.path().join("labels.tsv"), labels).expect("labels");
+    let output = run(
+        &directory,
+        "evaluate likeness --warc coast.warc.gz --labels labels.tsv --generated 300,1 --pages 5",
+    );
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    for row in [
+        "pages per site",
+        "words per page",
+        "links inside the site",
+        "links to other sites",
+        "near-duplicate pages",
+    ] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
+    let sites = table.lines().find(|line| line.starts_with("sites"));
+    let counts: Vec<&str> = sites.expect("a row").split_whitespace().collect();
+    assert_eq!(counts, ["sites", "2", "2"]);
 }

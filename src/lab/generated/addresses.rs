@@ -34,6 +34,9 @@ pub(super) const LIST_LENGTH: u32 = 20;
 /// So many pages are about the topic that a site welcomes as a guest.
 pub(super) const GUEST_PAGES: u32 = 6;
 
+/// A calendar that has an end has so many months.
+const MONTHS: u32 = 4;
+
 /// The calendar begins in this year.
 pub(super) const FIRST_YEAR: u32 = 2020;
 
@@ -155,7 +158,7 @@ pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
         PageKind::Staff => profile.products + profile.news > 3,
         PageKind::Calendar(month) => {
             let is_there = profile.products + profile.news > 8;
-            is_there && (profile.has_endless_calendar || month < 24)
+            is_there && (profile.has_endless_calendar || month < MONTHS)
         }
         PageKind::ProductList(number) => (1..=lists(profile.products)).contains(&number),
         PageKind::NewsList(number) => (1..=lists(profile.news)).contains(&number),
@@ -270,7 +273,7 @@ mod tests {
                 PageKind::Staff,
                 PageKind::Links,
                 PageKind::Calendar(0),
-                PageKind::Calendar(23),
+                PageKind::Calendar(MONTHS - 1),
                 PageKind::ProductList(3),
                 PageKind::NewsList(2),
                 PageKind::Product(45),

@@ -6,7 +6,7 @@
 //! target is drawn by popularity, which follows a power law. Some sites are popular with
 //! everybody and relevant to nobody.
 
-use super::chance::Chance;
+use super::chance::{Chance, index};
 use super::profile::{Oddity, Profile};
 use super::words::{CATEGORIES, TOPICS, WORDS};
 use super::{GeneratedWeb, category_of};
@@ -60,13 +60,13 @@ fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut Chance) -> u64 {
         _ if category >= TOPICS && share < 0.15 => {
             let topic = match profile.guest_topic {
                 Some(topic) if chance.is(0.5) => topic,
-                _ => super::chance::index(chance.below(TOPICS as u64)),
+                _ => index(chance.below(TOPICS as u64)),
             };
             popular(web, topic, chance)
         }
         _ => {
             let background = (CATEGORIES.len() - TOPICS) as u64;
-            let category = TOPICS + super::chance::index(chance.below(background));
+            let category = TOPICS + index(chance.below(background));
             popular(web, category, chance)
         }
     }
@@ -86,7 +86,7 @@ fn neighbour(category: usize, chance: &mut Chance) -> usize {
     let others: Vec<usize> = (0..TOPICS)
         .filter(|other| *other != category && WORDS.categories[*other].field == field)
         .collect();
-    let at = super::chance::index(chance.below(others.len().max(1) as u64));
+    let at = index(chance.below(others.len().max(1) as u64));
     others.get(at).copied().unwrap_or(category)
 }
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::GeneratedWeb;
 use super::addresses::{self, FIRST_YEAR, GUEST_PAGES, LIST_LENGTH, PageKind};
-use super::chance::Chance;
+use super::chance::{Chance, index};
+use super::links;
 use super::names;
 use super::profile::{Charset, Homepage, Profile};
 use super::prose::{Mixture, person};
@@ -74,7 +75,7 @@ pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &st
         mixture.phrase(&mut chance)
     );
     let host = names::host(web, profile.site);
-    for target in super::links::targets(web, profile) {
+    for target in links::targets(web, profile) {
         let _ = write!(
             html,
             "<p>{} <a href=\"http://{}/\">{}</a></p>",
@@ -164,7 +165,7 @@ impl<'w> Page<'w> {
         let profile = self.profile;
         let own = &WORDS.categories[profile.category];
         let is_item = matches!(self.kind, PageKind::Product(_) | PageKind::News(_));
-        let stray = &WORDS.categories[super::chance::index(self.chance.below(20))];
+        let stray = &WORDS.categories[index(self.chance.below(20))];
         let subject = match (self.kind, profile.guest_topic) {
             (PageKind::Guest(_), Some(topic)) => &WORDS.categories[topic],
             (PageKind::News(_), Some(topic)) if self.chance.is(STRAY_PAGES) => {
@@ -186,7 +187,7 @@ impl<'w> Page<'w> {
         parts.extend(field.map(|field| (field, 0.18)));
         // Every site talks of something else now and then, and always of the same thing.
         let mut taste = self.web.chance("taste", &[profile.site]);
-        let aside = &WORDS.categories[super::chance::index(taste.below(20))];
+        let aside = &WORDS.categories[index(taste.below(20))];
         parts.push((aside, 0.10 * taste.share()));
         let left = 1.0 - parts.iter().map(|(_, share)| share).sum::<f64>();
         parts.push((&WORDS.general, left.max(0.1)));
@@ -221,7 +222,16 @@ impl<'w> Page<'w> {
     }
 
     fn menu(&mut self) {
+        let label = self.label(PageKind::Product(1));
+        // Some sites have short menus, some show all they have on every page.
+        let manner = self.web.chance("menu", &[self.profile.site]).share();
         self.put("<ul class=\"menu\">");
+        if manner < 0.2 && self.kind != PageKind::Home && self.kind != PageKind::Start {
+            let home = self.label(PageKind::Home);
+            self.link(PageKind::Home, &home, "li");
+            self.put("</ul>\n");
+            return;
+        }
         for kind in [
             PageKind::Home,
             PageKind::About,
@@ -234,8 +244,19 @@ impl<'w> Page<'w> {
             PageKind::Imprint,
         ] {
             if addresses::exists(self.profile, kind) {
-                let label = self.label(kind);
-                self.link(kind, &label, "li");
+                let text = self.label(kind);
+                self.link(kind, &text, "li");
+            }
+        }
+        if manner > 0.75 {
+            for number in 1..=LIST_LENGTH {
+                if addresses::exists(self.profile, PageKind::Product(number)) {
+                    self.link(
+                        PageKind::Product(number),
+                        &format!("{label} {number}"),
+                        "li",
+                    );
+                }
             }
         }
         self.put("</ul>\n");
@@ -295,7 +316,7 @@ impl<'w> Page<'w> {
             PageKind::News(number) => {
                 self.paragraphs(mixture, 260.0);
                 if self.chance.is(0.2) {
-                    let at = super::chance::index(self.chance.below(8));
+                    let at = index(self.chance.below(8));
                     self.links_elsewhere(mixture, at..at + 1);
                 }
                 self.neighbours(mixture, number, PageKind::News);
@@ -309,9 +330,9 @@ impl<'w> Page<'w> {
     }
 
     fn paragraphs(&mut self, mixture: &Mixture<'_>, words: f64) {
-        let mut left = self.chance.around(words, 0.7).clamp(10.0, 4_000.0) as usize;
+        let mut left = self.chance.around(1.1 * words, 1.1).clamp(10.0, 6_000.0) as usize;
         while left > 0 {
-            let words = left.min(30 + super::chance::index(self.chance.below(60)));
+            let words = left.min(30 + index(self.chance.below(60)));
             if self.chance.is(0.25) {
                 let heading = mixture.phrase(&mut self.chance);
                 self.put(&format!("<h2>{}</h2>\n", escaped(&heading)));
@@ -394,7 +415,7 @@ impl<'w> Page<'w> {
 
     /// Links to other sites, some of all that there are.
     fn links_elsewhere(&mut self, mixture: &Mixture<'_>, some: std::ops::Range<usize>) {
-        let targets = super::links::targets(self.web, self.profile);
+        let targets = links::targets(self.web, self.profile);
         let end = some.end.min(targets.len());
         for target in targets.get(some.start.min(end)..end).unwrap_or_default() {
             self.link_elsewhere(mixture, *target);
@@ -407,7 +428,7 @@ impl<'w> Page<'w> {
             return;
         };
         for _ in 0..3 {
-            let target = super::links::popular(self.web, topic, &mut self.chance);
+            let target = links::popular(self.web, topic, &mut self.chance);
             self.link_elsewhere(mixture, target);
         }
     }
@@ -435,6 +456,15 @@ impl<'w> Page<'w> {
     /// The same on every page of the site.
     fn foot(&mut self) {
         let mut site = self.web.chance("foot", &[self.profile.site]);
+        if site.is(0.35) {
+            let partners = links::targets(self.web, self.profile);
+            let some = 1 + index(site.below(6));
+            for target in partners.into_iter().take(some) {
+                let (host, tongue) = (names::host(self.web, target), self.profile.tongue);
+                let name = escaped(&names::title(self.web, target, tongue));
+                self.put(&format!("<a href=\"http://{host}/\">{name}</a>\n"));
+            }
+        }
         let mut text = String::new();
         if site.is(0.5) {
             text.push_str(self.said.one("imprint", &mut site));

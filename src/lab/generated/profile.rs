@@ -149,7 +149,7 @@ impl Profile {
             share if share < 0.12 => RobotRules::Slowly,
             _ => RobotRules::None,
         };
-        let pages = chance.around(24.0, 1.3) as u32;
+        let pages = chance.around(14.0, 1.4) as u32;
         let items = pages.clamp(PAGES.0, PAGES.1) - PAGES.0;
         let news = (f64::from(items) * (0.2 + 0.6 * chance.share())) as u32;
         let is_topical = category < TOPICS;

@@ -1,0 +1,176 @@
+//! What sites are like in numbers, so that a generated web can be held against real ones.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::fetch::Fetcher;
+use crate::parse::{self, ParseLimits};
+use crate::web::{ContentKind, Fingerprint, PageUrl, ParsedPage, Scheme, SiteId};
+
+/// What the sites of a web are like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Likeness {
+    /// The sites that could be read.
+    pub sites: usize,
+    /// Pages of each site, up to the limit.
+    pub pages: Spread,
+    /// Visible words of each page.
+    pub words: Spread,
+    /// Links of each page that stay on the site.
+    pub intrinsic: Spread,
+    /// Links of each page that leave it.
+    pub transversal: Spread,
+    /// The share of pages that repeat another page of their site.
+    pub near_duplicates: f64,
+}
+
+/// How numbers are spread.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    /// A tenth of them is below.
+    pub low: f64,
+    /// Half of them is below.
+    pub median: f64,
+    /// A tenth of them is above.
+    pub high: f64,
+    /// Their mean.
+    pub mean: f64,
+}
+
+/// Numbers being gathered.
+#[derive(Default)]
+struct Gathered {
+    pages: Vec<usize>,
+    words: Vec<usize>,
+    intrinsic: Vec<usize>,
+    transversal: Vec<usize>,
+    near_duplicates: usize,
+}
+
+/// Reads sites breadth first, up to so many pages of each.
+pub async fn likeness(
+    fetcher: &dyn Fetcher,
+    sites: &[SiteId],
+    most_pages: usize,
+    limits: &ParseLimits,
+) -> Likeness {
+    let mut gathered = Gathered::default();
+    for site in sites {
+        gathered.add_site(&read_site(fetcher, site, most_pages, limits).await);
+    }
+    let pages = gathered.words.len();
+    Likeness {
+        sites: gathered.pages.len(),
+        near_duplicates: share(gathered.near_duplicates, pages),
+        pages: Spread::of(gathered.pages),
+        words: Spread::of(gathered.words),
+        intrinsic: Spread::of(gathered.intrinsic),
+        transversal: Spread::of(gathered.transversal),
+    }
+}
+
+/// The pages of a site in breadth-first order.
+async fn read_site(
+    fetcher: &dyn Fetcher,
+    site: &SiteId,
+    most_pages: usize,
+    limits: &ParseLimits,
+) -> Vec<ParsedPage> {
+    let mut waiting = VecDeque::from([PageUrl::homepage(site, Scheme::Http)]);
+    let mut seen: BTreeSet<PageUrl> = waiting.iter().cloned().collect();
+    let mut pages = Vec::new();
+    while let Some(page) = waiting.pop_front()
+        && pages.len() < most_pages
+    {
+        let Ok(answer) = fetcher.fetch(&page).await else {
+            continue;
+        };
+        let targets = match answer.redirect_target() {
+            Some(target) => vec![target],
+            None if answer.status.is_success() => {
+                let parsed = parse::parse(&answer, limits);
+                let links = parsed.intrinsic_links.iter();
+                let links = links.map(|link| link.page.clone()).collect();
+                if parsed.content == ContentKind::Html {
+                    pages.push(parsed);
+                }
+                links
+            }
+            None => Vec::new(),
+        };
+        for target in targets {
+            if target.site() == *site && seen.insert(target.clone()) {
+                waiting.push_back(target);
+            }
+        }
+    }
+    pages
+}
+
+// === impl Gathered ===
+
+impl Gathered {
+    fn add_site(&mut self, pages: &[ParsedPage]) {
+        if pages.is_empty() {
+            return;
+        }
+        self.pages.push(pages.len());
+        let mut known: Vec<Fingerprint> = Vec::new();
+        for page in pages {
+            let visible = page.text.visible();
+            self.words.push(visible.split_whitespace().count());
+            self.intrinsic.push(page.intrinsic_links.len());
+            self.transversal.push(page.transversal_links.len());
+            if let Some(own) = page.fingerprint {
+                let is_repeated = known.iter().any(|other| other.is_near(own));
+                self.near_duplicates += usize::from(is_repeated);
+                known.push(own);
+            }
+        }
+    }
+}
+
+// === impl Spread ===
+
+impl Spread {
+    fn of(mut numbers: Vec<usize>) -> Self {
+        numbers.sort_unstable();
+        let Some(last) = numbers.len().checked_sub(1) else {
+            return Self::default();
+        };
+        let at = |tenths: usize| count(numbers[last * tenths / 10]);
+        Self {
+            low: at(1),
+            median: at(5),
+            high: at(9),
+            mean: share(numbers.iter().sum(), numbers.len()),
+        }
+    }
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    count(part) / count(whole.max(1))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no corpus has 2^53 words")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: of 1 to 11 the second, the sixth and the tenth.
+    #[test]
+    fn a_spread_is_read_from_the_sorted_numbers() {
+        let spread = Spread::of((1..=11).rev().collect());
+        let wanted = Spread {
+            low: 2.0,
+            median: 6.0,
+            high: 10.0,
+            mean: 6.0,
+        };
+        assert_eq!(spread, wanted);
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+    }
+}
