@@ -23,7 +23,7 @@
 //! | [`verdicts`] | the single exit for outcomes: one atomic record, then shown | web config telemetry store |
 //! | [`external`] | the external crawler: ranks unseen sites, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
 //! | [`training`] | labelled sites to a site model and its card | web config telemetry fetch parse classify |
-//! | [`lab`] | offline evaluation: the same crawlers, measured | web config telemetry store fetch parse classify internal verdicts external training |
+//! | [`lab`] | offline evaluation: the same crawlers, measured; a generated web, and its server | web config telemetry store fetch parse classify internal verdicts external training |
 //! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab |
 //!
 //! # The walk of a site

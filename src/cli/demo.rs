@@ -38,7 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   sitescout demo
   sitescout demo --topic beekeeping --sites 5000 --wanted 200
-  sitescout demo --seed 7 --dir /tmp/another
+  sitescout demo --seed 7 --dir another
 
 A web is generated and served on the loopback address, a model is learned from a handful of its
 sites, and the rest is crawled as the live web would be. Ctrl-C stops; the same command goes on.";

@@ -1,7 +1,8 @@
 //! Where pages come from.
 //!
 //! [`Fetcher`] is the door to the web. Behind it stands an [`archive`] or the [`live`] web;
-//! whoever asks for pages cannot tell what is behind. This is the only room on the network.
+//! whoever asks for pages cannot tell what is behind. This is the only room that asks the
+//! network; the generated web of `lab` only answers it.
 //!
 //! Invariant: one call is one request and one response. Redirects are answers, not
 //! something to be followed here: who counts pages must see each of them, and each hop
