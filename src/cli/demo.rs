@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
     // The web has threads of its own, as a web would.
     let outside = sources::runtime()?;
     let address = serve(&outside, web)?;
-    let name = format!("{}-{}-{}", arguments.topic, web.len(), arguments.seed);
+    let name = format!("{}-{}-{}", arguments.topic, web.sites(), arguments.seed);
     let demo = Demo {
         topic: &arguments.topic,
         web,
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
     };
     say(&format!(
         "A web of {} sites is served at {address}; {} of them are about {}.",
-        grouped(web.len()),
+        grouped(web.sites()),
         grouped(demo.targets()),
         demo.topic
     ))?;
@@ -148,7 +148,7 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
 /// The first sites of the topic, and the first of anything else.
 fn examples(web: &GeneratedWeb, topic: &str) -> anyhow::Result<Vec<(String, &'static str)>> {
     let (mut targets, mut others) = (Vec::new(), Vec::new());
-    for number in 0..web.len() {
+    for number in 0..web.sites() {
         let (host, truth) = web.site(number);
         match truth {
             Truth::Topic(own) if own == topic && targets.len() < LEARNED.0 => {
@@ -165,7 +165,7 @@ fn examples(web: &GeneratedWeb, topic: &str) -> anyhow::Result<Vec<(String, &'st
             return Ok(targets);
         }
     }
-    bail!("a web of {} sites is too small to learn from", web.len())
+    bail!("a web of {} sites is too small to learn from", web.sites())
 }
 
 // === impl Demo ===
@@ -173,7 +173,7 @@ fn examples(web: &GeneratedWeb, topic: &str) -> anyhow::Result<Vec<(String, &'st
 impl Demo<'_> {
     /// The sites of the topic that there are to find.
     fn targets(&self) -> u64 {
-        let numbers = 0..self.web.len();
+        let numbers = 0..self.web.sites();
         let is_target = |number: &u64| self.web.site(*number).1 == self.truth();
         numbers.filter(is_target).count() as u64
     }

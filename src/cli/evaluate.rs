@@ -247,7 +247,7 @@ fn evaluate_likeness(
         .iter()
         .map(|label| label.site.clone())
         .collect();
-    let generated_sites = (0..generated.len()).map(|number| generated.site(number));
+    let generated_sites = (0..generated.sites()).map(|number| generated.site(number));
     let generated_sites = generated_sites
         .filter(|(_, truth)| *truth != Truth::NoSite)
         .filter_map(|(host, _)| host.parse::<SiteId>().ok())

@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         complain(&format!(
             "{} sites at {}, the first is {first}; lead a crawler there by\n\
              [fetch]\nresolve = [{{ host = \"*.example\", address = \"{1}\" }}]",
-            web.len(),
+            web.sites(),
             server.address()?
         ));
         let mut signals = Signals::new()?;
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// Every host and its topic.
 fn list(web: &GeneratedWeb) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    for number in 0..web.len() {
+    for number in 0..web.sites() {
         match web.site(number) {
             (host, Truth::Topic(topic)) => writeln!(out, "{host}\t{topic}")?,
             (host, Truth::Other) => writeln!(out, "{host}\tother")?,

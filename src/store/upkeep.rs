@@ -148,3 +148,61 @@ fn make_due(changes: Changing<'_, '_>, topic: TopicId, verdict: &[u8]) -> Result
     changes.put(keys::site(topic, &site), &known);
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::config::OldVerdicts;
+    use crate::store::{KeyValueStore, NewSite, SiteStore, Standing, TopicOpening};
+
+    /// In the order of discovery, or against it.
+    struct Found {
+        is_reversed: bool,
+    }
+
+    impl Ranking for Found {
+        fn name(&self) -> &str {
+            match self.is_reversed {
+                true => "last-come",
+                false => "first-come",
+            }
+        }
+
+        fn rank(&self, standing: &Standing) -> Rank {
+            let tie = u32::try_from(standing.discovered).unwrap();
+            Rank {
+                value: 0.0,
+                tie: if self.is_reversed { tie } else { 0 },
+            }
+        }
+    }
+
+    fn opening(is_reversed: bool) -> TopicOpening {
+        TopicOpening {
+            name: "topic".to_owned(),
+            ranking: Arc::new(Found { is_reversed }),
+            sites_per_domain: u32::MAX,
+            model: ModelFingerprint::from_bits(1),
+            old_verdicts: OldVerdicts::Keep,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_border_of_several_portions_is_sorted_to_its_end() {
+        let sites = 2 * PORTION + 7;
+        let store = KeyValueStore::in_memory().unwrap();
+        let topic = store.open_topic(opening(false)).await.unwrap();
+        let entrances = (1..=sites).map(|number| NewSite {
+            entrance: format!("https://h{number}.example/").parse().unwrap(),
+            is_start: false,
+        });
+        store.enter(topic, entrances.collect()).await.unwrap();
+        store.open_topic(opening(true)).await.unwrap();
+        let taken = store.take(topic, sites, SystemTime::now()).await.unwrap();
+        let hosts = taken.iter().map(|taken| taken.site.to_string());
+        let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));
+        assert!(hosts.eq(wanted));
+    }
+}

@@ -113,14 +113,8 @@ impl GeneratedWeb {
 
     /// How many sites there are.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn sites(&self) -> u64 {
         self.sites
-    }
-
-    /// There is no web without sites.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// The host with a number, and what is true about it.
