@@ -52,6 +52,11 @@ const SHOWN: usize = 12;
 /// So many words are shown as the reason for a verdict.
 const WORDS: usize = 4;
 
+/// A terminal has so many columns.
+const COLUMNS: usize = 80;
+
+const STOPPED: &str = "Stopped. The same command goes on from here.";
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -112,11 +117,13 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
     ))?;
     let model = Arc::new(demo.learn()?);
     let Some((totals, store)) = demo.crawl(&model, arguments.wanted)? else {
-        say("Stopped. The same command goes on from here.")?;
+        say(STOPPED)?;
         return Ok(ExitCode::Success);
     };
-    let baseline = demo.crawl_breadth_first(&model, totals.pages)?;
-    demo.report(&totals, &baseline, &store)?;
+    match demo.crawl_breadth_first(&model, totals.pages)? {
+        Some(baseline) => demo.report(&totals, &baseline, &store)?,
+        None => say(STOPPED)?,
+    }
     Ok(ExitCode::Success)
 }
 
@@ -241,7 +248,7 @@ impl Demo<'_> {
             max_pages: None,
         };
         let kept: Arc<dyn SiteStore> = Arc::new(store.clone());
-        let (reason, totals) = sources::runtime()?.block_on(async {
+        let ended = sources::runtime()?.block_on(async {
             let external = self.open(kept, model, &web, self.settings.external.strategy, goals);
             let external = external.await?;
             let (stop, mut stopped) = watch::channel(false);
@@ -262,9 +269,12 @@ impl Demo<'_> {
             let mut crawl = std::pin::pin!(crawl);
             let ended = loop {
                 tokio::select! {
-                    ended = &mut crawl => break ended?,
+                    ended = &mut crawl => break Some(ended?),
                     () = signals.next() => {
-                        stop.send_replace(true);
+                        // Who asks twice does not want to wait for visits under way.
+                        if stop.send_replace(true) {
+                            break None;
+                        }
                     }
                 }
             };
@@ -272,15 +282,19 @@ impl Demo<'_> {
             anyhow::Ok(ended)
         })?;
         bar.finish_and_clear();
-        Ok((reason != EndReason::Stopped).then_some((totals, store)))
+        Ok(match ended {
+            None | Some((EndReason::Stopped, _)) => None,
+            Some((_, totals)) => Some((totals, store)),
+        })
     }
 
-    /// The same web for the same number of pages, without looking where links come from.
+    /// The same web for the same number of pages, without looking where links come from;
+    /// none if it was stopped.
     fn crawl_breadth_first(
         &self,
         model: &Arc<SiteModel>,
         pages: u64,
-    ) -> anyhow::Result<TopicTotals> {
+    ) -> anyhow::Result<Option<TopicTotals>> {
         say(&format!(
             "\nThe same web breadth-first, for {} pages ...",
             grouped(pages)
@@ -294,8 +308,11 @@ impl Demo<'_> {
         sources::runtime()?.block_on(async {
             let external = self.open(store, model, &web, Strategy::BreadthFirst, goals);
             let external = external.await?;
-            let (_, totals) = external.crawl(std::future::pending(), |_, _| {}).await?;
-            anyhow::Ok(totals)
+            let mut signals = Signals::new()?;
+            tokio::select! {
+                ended = external.crawl(std::future::pending(), |_, _| {}) => Ok(Some(ended?.1)),
+                () = signals.next() => Ok(None),
+            }
         })
     }
 
@@ -363,11 +380,12 @@ impl Demo<'_> {
         ))?;
         for (judged, why) in found.iter().take(SHOWN) {
             let mark = if is_right(&judged.site) { ' ' } else { '!' };
-            say(&format!(
+            let line = format!(
                 "{mark} {:.3}  {:<38} {why}",
                 judged.confidence,
                 judged.site.as_str()
-            ))?;
+            );
+            say(&line.chars().take(COLUMNS).collect::<String>())?;
         }
         let list = self.directory.join(format!("{}.txt", self.topic));
         let hosts: Vec<String> = found

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, LogLevel, Settings};
 use crate::telemetry;
 pub use exit::ExitCode;
 use exit::UnusableSettings;
@@ -97,7 +97,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::CheckConfig(check) => check_config::run(&check, arguments.config.as_deref()),
         Command::ServeWeb(serve) => serve_web::run(&serve),
         Command::Demo(demo) => {
-            let settings = settings(arguments.config.as_deref())?;
+            // It tells its own story; a settings file may ask for more.
+            let mut quiet = Settings::default();
+            quiet.log.level = LogLevel::Error;
+            let settings = settings_or(arguments.config.as_deref(), quiet)?;
             demo::run(&demo, settings)
         }
         Command::Archive(archive) => {
@@ -137,8 +140,12 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// Reads the settings and starts the log by them.
 fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
+    settings_or(path, Settings::default())
+}
+
+fn settings_or(path: Option<&Path>, default: Settings) -> anyhow::Result<Settings> {
     let settings = match path {
-        None => Settings::default(),
+        None => default,
         Some(path) => {
             Settings::parse(&read_settings(path)?).map_err(|error| in_file(path, &error))?
         }
