@@ -26,7 +26,7 @@ use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use crate::store::{Evidence, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
 use crate::telemetry::Metrics;
 use crate::training::{Labels, fit_model};
-use crate::web::{PageUrl, SiteId};
+use crate::web::{PageUrl, Scheme, SiteId};
 
 use super::ExitCode;
 use super::crawl::{as_text, harvest, pprs, summary};
@@ -61,16 +61,16 @@ const STOPPED: &str = "Stopped. The same command goes on from here.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// What to look for
-    #[arg(long, value_name = "TOPIC", default_value = "sailing")]
-    topic: String,
+    #[arg(long, value_name = "TOPIC", default_value = "sailing", value_parser = sources::generated_topic)]
+    topic: &'static str,
     /// How large the web is
-    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
     sites: u64,
     /// Where chance comes from
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// End with so many sites found
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 400)]
     wanted: u64,
     /// Where everything is written
     #[arg(long, value_name = "DIR", default_value = "sitescout-demo")]
@@ -78,36 +78,32 @@ pub(super) struct Arguments {
 }
 
 /// What is done, and where.
-struct Demo<'a> {
-    topic: &'a str,
+struct Demo {
+    topic: &'static str,
     web: GeneratedWeb,
     settings: Settings,
     /// Where this topic of this web is kept.
     directory: PathBuf,
-    /// Hosts to learn from, those of the topic first.
-    learned: Vec<(String, &'static str)>,
+    /// Sites to learn from, and what they are about.
+    learned: Vec<(SiteId, &'static str)>,
 }
 
 pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<ExitCode> {
-    let topics = GeneratedWeb::topics();
-    if !topics.contains(&arguments.topic.as_str()) {
-        bail!(
-            "the generated web has no sites about `{}`; there are: {}",
-            arguments.topic,
-            topics.join(", ")
-        );
-    }
     let web = GeneratedWeb::new(arguments.sites, arguments.seed);
     // The web has threads of its own, as a web would.
     let outside = sources::runtime()?;
     let address = serve(&outside, web)?;
     let name = format!("{}-{}-{}", arguments.topic, web.sites(), arguments.seed);
     let demo = Demo {
-        topic: &arguments.topic,
+        topic: arguments.topic,
         web,
         settings: settings_for(settings, address),
         directory: arguments.dir.join(name),
-        learned: examples(&web, &arguments.topic)?,
+        learned: web
+            .examples(arguments.topic, LEARNED.0, LEARNED.1)
+            .with_context(|| {
+                format!("a web of {} sites is too small to learn from", web.sites())
+            })?,
     };
     say(&format!(
         "A web of {} sites is served at {address}; {} of them are about {}.",
@@ -152,32 +148,9 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
     settings
 }
 
-/// The first sites of the topic, and the first of anything else.
-fn examples(web: &GeneratedWeb, topic: &str) -> anyhow::Result<Vec<(String, &'static str)>> {
-    let (mut targets, mut others) = (Vec::new(), Vec::new());
-    for number in 0..web.sites() {
-        let (host, truth) = web.site(number);
-        match truth {
-            Truth::Topic(own) if own == topic && targets.len() < LEARNED.0 => {
-                targets.push((host, own));
-            }
-            Truth::Topic(own) if own != topic && others.len() < LEARNED.1 => {
-                others.push((host, own));
-            }
-            Truth::Other if others.len() < LEARNED.1 => others.push((host, "other")),
-            _ => {}
-        }
-        if targets.len() == LEARNED.0 && others.len() == LEARNED.1 {
-            targets.extend(others);
-            return Ok(targets);
-        }
-    }
-    bail!("a web of {} sites is too small to learn from", web.sites())
-}
-
 // === impl Demo ===
 
-impl Demo<'_> {
+impl Demo {
     /// The sites of the topic that there are to find.
     fn targets(&self) -> u64 {
         let numbers = 0..self.web.sites();
@@ -186,9 +159,16 @@ impl Demo<'_> {
     }
 
     fn truth(&self) -> Truth {
-        let topics = GeneratedWeb::topics().iter();
-        let mut own = topics.filter(|topic| **topic == self.topic);
-        own.next().map_or(Truth::Other, |topic| Truth::Topic(topic))
+        Truth::Topic(self.topic)
+    }
+
+    /// The sites of the topic that were learned from.
+    fn starts(&self) -> impl Iterator<Item = &SiteId> {
+        let of_topic = self
+            .learned
+            .iter()
+            .filter(|(_, about)| *about == self.topic);
+        of_topic.map(|(site, _)| site)
     }
 
     /// Learns the topic, or reads what was learned before.
@@ -197,11 +177,7 @@ impl Demo<'_> {
         if fs::exists(directory.join(MODEL_FILE))? {
             return sources::open_model(&directory);
         }
-        let lines = self
-            .learned
-            .iter()
-            .map(|(host, topic)| format!("{host}\t{topic}"));
-        let labels = Labels::parse(&lines.collect::<Vec<_>>().join("\n"))?;
+        let labels = Labels::of(self.learned.iter().cloned());
         let web = Web::open(&[], &[], None, &self.settings)?;
         let corpus = sources::read_corpus(&web, &labels, &self.settings)?;
         let examples = corpus.examples(self.topic);
@@ -340,12 +316,9 @@ impl Demo<'_> {
         };
         let seats = Seats::new(settings.external.crawlers);
         let external = ExternalCrawler::open(store, topic, &seats, &settings).await?;
-        let starts = self
-            .learned
-            .iter()
-            .filter(|(_, topic)| *topic == self.topic);
-        let starts = starts.map(|(host, _)| format!("http://{host}/").parse::<PageUrl>());
-        external.start_at(starts.collect::<Result<_, _>>()?).await?;
+        let starts = self.starts();
+        let starts = starts.map(|site| PageUrl::homepage(site, Scheme::Http));
+        external.start_at(starts.collect()).await?;
         Ok(external)
     }
 
@@ -393,11 +366,7 @@ impl Demo<'_> {
             .map(|(judged, _)| format!("{}\n", judged.site))
             .collect();
         sources::write_whole(&list, hosts.concat().as_bytes())?;
-        let learned = self
-            .learned
-            .iter()
-            .filter(|(_, topic)| *topic == self.topic);
-        let targets = self.targets() - learned.count() as u64;
+        let targets = self.targets() - self.starts().count() as u64;
         say(&format!(
             "\nprecision {:.3}: {right} of {} found are about {}{}\n\
              recall    {:.3}: of {targets} that are and were not learned from\n",
@@ -435,7 +404,7 @@ impl Demo<'_> {
     /// The sites found in the order of finding, with the words that told.
     fn found(&self, store: &KeyValueStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
         const PORTION: usize = 1_000;
-        let learned: Vec<&str> = self.learned.iter().map(|(host, _)| host.as_str()).collect();
+        let learned: Vec<&SiteId> = self.learned.iter().map(|(site, _)| site).collect();
         sources::runtime()?.block_on(async {
             let topic = sources::topic_of(store, Some(self.topic)).await?;
             let (mut found, mut after) = (Vec::new(), 0);
@@ -446,7 +415,7 @@ impl Demo<'_> {
                 };
                 after = last.seq;
                 for judged in portion {
-                    if !judged.verdict.is_relevant() || learned.contains(&judged.site.as_str()) {
+                    if !judged.verdict.is_relevant() || learned.contains(&&judged.site) {
                         continue;
                     }
                     let file = store.site(topic, &judged.site).await?;

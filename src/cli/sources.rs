@@ -71,20 +71,38 @@ impl FromStr for WebSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected warc:FILE or generated:SITES,SEED".to_owned();
         match text.split_once(':') {
             Some(("warc", file)) if !file.is_empty() => Ok(Self::Archive(file.into())),
-            Some(("generated", numbers)) => {
-                let (sites, seed) = numbers.split_once(',').ok_or_else(expected)?;
-                let number = |text: &str| text.trim().parse::<u64>().map_err(|_| expected());
-                Ok(Self::Generated(GeneratedWeb::new(
-                    number(sites)?,
-                    number(seed)?,
-                )))
-            }
-            _ => Err(expected()),
+            Some(("generated", numbers)) => generated_web(numbers).map(Self::Generated),
+            _ => Err("expected warc:FILE or generated:SITES,SEED".to_owned()),
         }
     }
+}
+
+/// A web by its numbers.
+pub(super) fn generated_web(numbers: &str) -> Result<GeneratedWeb, String> {
+    const EXPECTED: &str =
+        "expected SITES,SEED or SITES,SEED,LOCALITY: two whole numbers and a share from 0 to 1";
+    let mut parts = numbers.split(',').map(str::trim);
+    let mut number = || parts.next()?.parse::<u64>().ok();
+    let (Some(sites), Some(seed)) = (number(), number()) else {
+        return Err(EXPECTED.to_owned());
+    };
+    let web = GeneratedWeb::new(sites, seed);
+    let locality = parts.next().map(str::parse::<f64>);
+    match (locality, parts.next()) {
+        (None, _) => Ok(web),
+        (Some(Ok(share)), None) if (0.0..=1.0).contains(&share) => Ok(web.with_locality(share)),
+        _ => Err(EXPECTED.to_owned()),
+    }
+}
+
+/// A topic of generated webs.
+pub(super) fn generated_topic(name: &str) -> Result<&'static str, String> {
+    GeneratedWeb::topic(name).ok_or_else(|| {
+        let topics = GeneratedWeb::topics().join(", ");
+        format!("the generated web has no sites about `{name}`; there are: {topics}")
+    })
 }
 
 /// Where pages come from.

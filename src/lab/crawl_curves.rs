@@ -11,26 +11,19 @@
 //! instead of confidences. What it reaches is what a faultless model would make of the
 //! ordering.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_xoshiro::Xoshiro256Plus;
-use tokio::sync::Notify;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::classify::{ExampleSite, SiteModel};
-use crate::config::{ExternalSettings, Settings, Strategy};
-use crate::external::{
-    CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering,
-};
+use crate::config::{Settings, Strategy};
+use crate::external::Ordering;
 use crate::fetch::Fetcher;
-use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
-use crate::store::{KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, StoreError};
-use crate::telemetry::Metrics;
+use crate::store::StoreError;
 use crate::training::{Corpus, fit_model, folds};
-use crate::web::{PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
+use crate::web::{PageUrl, Scheme, SiteId};
+
+use super::walk::{TRUE_LABELS, TruthOf, Walk, draw_starts, oracle, ordering_by};
 
 /// After which shares of the sites that can be reached it is counted.
 pub const SHARES: [f64; 3] = [0.1, 0.25, 0.5];
@@ -92,8 +85,8 @@ pub struct CrawlCurve {
 /// A topic, learned from half of its groups.
 struct Trained {
     model: Arc<SiteModel>,
-    /// The true class of every labelled site.
-    truth: Arc<BTreeMap<SiteId, bool>>,
+    /// The true class of a labelled site.
+    truth: TruthOf,
     /// Targets that were not learned from.
     held_out: BTreeSet<SiteId>,
     /// Targets that were.
@@ -107,12 +100,6 @@ struct Visited {
     pages: usize,
 }
 
-/// Ranks as another ordering does, but knows the truth about every site it reports on.
-struct Oracle {
-    ordering: Arc<dyn Ordering>,
-    truth: Arc<BTreeMap<SiteId, bool>>,
-}
-
 // === impl CrawlExperiment ===
 
 impl CrawlExperiment<'_> {
@@ -124,7 +111,7 @@ impl CrawlExperiment<'_> {
         let names = COMPARED.map(|strategy| strategy.name().to_owned());
         let mut curves: Vec<CrawlCurve> = names
             .into_iter()
-            .chain(["true labels".to_owned()])
+            .chain([TRUE_LABELS.to_owned()])
             .map(|name| CrawlCurve {
                 name,
                 reached: [0.0; 3],
@@ -133,20 +120,19 @@ impl CrawlExperiment<'_> {
             })
             .collect();
         let (mut reachable, mut targets) = (0.0, 0.0);
+        let settings = &self.settings.external;
         for draw in 0..self.draws {
-            let starts = self.draw(&trained.known, draw);
-            let all = self.ordering(Strategy::BreadthFirst, draw);
+            let starts = draw_starts(&trained.known, self.start_sites, draw, Scheme::Https);
+            let all = ordering_by(settings, Strategy::BreadthFirst, draw);
             let all = self.visit(&trained, all, &starts, usize::MAX).await?;
             let half = all.len().div_ceil(2);
             let is_target = |visit: &&Visited| trained.held_out.contains(&visit.site);
             reachable += count(all.len());
             targets += count(all.iter().filter(is_target).count());
-            let oracle: Arc<dyn Ordering> = Arc::new(Oracle {
-                ordering: self.ordering(COMPARED[0], draw),
-                truth: Arc::clone(&trained.truth),
-            });
-            let orderings = COMPARED.map(|strategy| self.ordering(strategy, draw));
-            for (ordering, curve) in orderings.into_iter().chain([oracle]).zip(&mut curves) {
+            let orderings = COMPARED.map(|strategy| ordering_by(settings, strategy, draw));
+            let best = ordering_by(settings, COMPARED[0], draw);
+            let best = oracle(best, Arc::clone(&trained.truth));
+            for (ordering, curve) in orderings.into_iter().chain([best]).zip(&mut curves) {
                 let visited = self.visit(&trained, ordering, &starts, half).await?;
                 curve.add(&visited, all.len(), &trained.held_out);
             }
@@ -171,10 +157,10 @@ impl CrawlExperiment<'_> {
         let halves = folds(&examples, 2, self.settings.training.seed)?;
         let held: BTreeSet<usize> = halves[0].iter().copied().collect();
         let (mut learned, mut known, mut held_out) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut truth = BTreeMap::new();
+        let mut targets = BTreeSet::new();
         for (at, (example, site)) in examples.iter().zip(&self.corpus.sites).enumerate() {
             let is_target = example.is_target();
-            truth.insert(site.site.clone(), is_target);
+            targets.extend(is_target.then(|| site.site.clone()));
             match (held.contains(&at), is_target) {
                 (true, true) => {
                     held_out.insert(site.site.clone());
@@ -190,26 +176,10 @@ impl CrawlExperiment<'_> {
         let (model, _) = fit_model(topic, &self.corpus.lexicon, &learned, settings);
         Some(Trained {
             model: Arc::new(model),
-            truth: Arc::new(truth),
+            truth: Arc::new(move |site| targets.contains(site)),
             held_out,
             known,
         })
-    }
-
-    fn ordering(&self, strategy: Strategy, seed: u64) -> Arc<dyn Ordering> {
-        ordering(&ExternalSettings {
-            strategy,
-            seed,
-            ..self.settings.external.clone()
-        })
-    }
-
-    fn draw(&self, known: &[SiteId], draw: u64) -> Vec<PageUrl> {
-        let mut random = Xoshiro256Plus::seed_from_u64(draw);
-        let drawn = known.choose_multiple(&mut random, self.start_sites);
-        drawn
-            .map(|site| PageUrl::homepage(site, Scheme::Https))
-            .collect()
     }
 
     /// The sites that answer, in the order of visits, start sites left out.
@@ -220,29 +190,14 @@ impl CrawlExperiment<'_> {
         starts: &[PageUrl],
         most: usize,
     ) -> Result<Vec<Visited>, StoreError> {
-        let mut settings = self.settings.clone();
-        // The walk is ended by the number of sites alone.
-        settings.external.pprs_window = usize::MAX;
-        let crawler = InternalCrawler::new(
-            Arc::clone(&self.fetcher),
-            Arc::clone(&trained.model),
-            settings.internal,
-            self.limits,
-        );
-        let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
-        let topic = TopicCrawl {
-            name: "topic".to_owned(),
-            crawler,
-            ordering,
-            goals: Goals::default(),
-            metrics: CrawlMetrics::register(&Metrics::new()),
+        let walk = Walk {
+            fetcher: Arc::clone(&self.fetcher),
+            model: Arc::clone(&trained.model),
+            limits: self.limits,
+            settings: self.settings.clone(),
         };
-        let external = ExternalCrawler::open(store, topic, &Seats::new(1), &settings).await?;
-        external.start_at(starts.to_vec()).await?;
-        let visited: Mutex<Vec<Visited>> = Mutex::default();
-        let enough = Notify::new();
-        let crawl = external.crawl(enough.notified(), |verdict, _| {
-            let mut visited = visited.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visited = Vec::new();
+        let walked = walk.run(ordering, starts.to_vec(), |verdict, _| {
             if verdict.pages > 0 && !verdict.is_start && visited.len() < most {
                 visited.push(Visited {
                     site: verdict.site.clone(),
@@ -250,12 +205,10 @@ impl CrawlExperiment<'_> {
                     pages: verdict.pages,
                 });
             }
-            if visited.len() >= most {
-                enough.notify_one();
-            }
+            visited.len() < most
         });
-        crawl.await?;
-        Ok(visited.into_inner().unwrap_or_else(PoisonError::into_inner))
+        walked.await?;
+        Ok(visited)
     }
 }
 
@@ -277,31 +230,6 @@ impl CrawlCurve {
                 self.pages[at] += count(visit.pages);
             }
         }
-    }
-}
-
-// === impl Oracle ===
-
-impl Ranking for Oracle {
-    fn name(&self) -> &'static str {
-        "true-labels"
-    }
-
-    fn rank(&self, standing: &Standing) -> Rank {
-        self.ordering.rank(standing)
-    }
-}
-
-impl Ordering for Oracle {
-    fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
-        let is_target = self.truth.get(&report.site).copied().unwrap_or_default();
-        let truth = f64::from(u8::from(is_target));
-        let mut report = report.clone();
-        report.confidence = SiteConfidence::new(truth).unwrap_or(SiteConfidence::NEUTRAL);
-        for step in &mut report.steps {
-            step.confidence = PageConfidence::new(truth).unwrap_or(PageConfidence::NEUTRAL);
-        }
-        edges_of(&report)
     }
 }
 

@@ -4,10 +4,13 @@
 //! chosen here: models, settings, where pages come from.
 
 mod crawl_curves;
+mod crawl_truth;
 pub mod generated;
 mod likeness;
 mod table_two;
+mod walk;
 
 pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};
+pub use crawl_truth::{FoundSites, TruthExperiment, TruthResult, TruthRow};
 pub use likeness::{Likeness, Spread, likeness};
 pub use table_two::{Experiment, Row, TopicResult, Verdicts};

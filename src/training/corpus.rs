@@ -205,6 +205,8 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
                 queue.push_front((entrance, PageKind::Homepage));
                 continue;
             }
+            // Whom robots.txt keeps away has not failed.
+            Err(error) if error.kind == ErrorKind::Disallowed => None,
             Err(error) => {
                 failures += 1;
                 if matches!(error.kind, ErrorKind::Deferred { .. }) {

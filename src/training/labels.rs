@@ -41,6 +41,23 @@ pub struct Labels {
 pub struct LabelsError(pub Vec<String>);
 
 impl Labels {
+    /// Labels of sites that have nothing in common with each other.
+    pub fn of<'a>(sites: impl IntoIterator<Item = (SiteId, &'a str)>) -> Self {
+        let labels = sites.into_iter().map(|(site, topic)| {
+            let label = Label {
+                group: site.to_string(),
+                topic: topic.to_owned(),
+                site,
+            };
+            (label.site.clone(), label)
+        });
+        let labels: BTreeMap<SiteId, Label> = labels.collect();
+        Self {
+            labels: labels.into_values().collect(),
+            remarks: Vec::new(),
+        }
+    }
+
     /// Reads the text of a labels file.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
         let mut collected = Collected::default();

@@ -146,7 +146,8 @@ fn a_topic_is_learned_and_found() {
     );
     let start = learned[0].0;
     let crawl = format!(
-        "crawl chess --json --models models --web generated:600,3 --crawlers 8 --start {start}"
+        "crawl chess --json --models models --web generated:600,3 --crawlers 8 --start {start} \
+         --max-pages 1500"
     );
     let crawled = run(&directory, &crawl);
     let topics: BTreeMap<&str, &str> = truth.iter().copied().collect();
@@ -222,9 +223,73 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
         .args(["demo", "--topic", "golf"])
         .output()
         .expect("an end");
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(told.contains("there are: sailing, cycling"), "{told}");
+}
+
+#[test]
+fn orderings_are_held_against_the_truth() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let evaluate = "evaluate generated --generated 800,1 --topic chess --pages 400 40 \
+                    --target-sites 12 --other-sites 60 --json";
+    let output = run(&directory, evaluate);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let web = GeneratedWeb::new(800, 1);
+    let chess = web.originals().filter(|(_, about)| *about == "chess");
+    let mirrors = result["targets"].as_u64().expect("a number") + 12 - chess.count() as u64;
+    assert!(mirrors <= 4, "{result}");
+    let rows = result["rows"].as_array().expect("rows");
+    let names: Vec<&Value> = rows.iter().map(|row| &row["ordering"]).collect();
+    assert_eq!(
+        names,
+        [
+            "combined",
+            "paper",
+            "breadth-first",
+            "random",
+            "true labels"
+        ]
+    );
+    for row in rows {
+        let after = row["after"].as_array().expect("counts");
+        for (found, pages) in after.iter().zip([40, 400]) {
+            let figure = |name: &str| found[name].as_u64().expect("a number");
+            assert_eq!(figure("crawls"), 1);
+            // A crawl is counted after the visit that passes the mark.
+            assert!((pages..pages + 16).contains(&figure("pages")));
+            assert!(figure("right") <= figure("found"));
+            assert!(figure("found") <= figure("decided"));
+        }
+    }
+    let found = |name: &str| {
+        let row = rows.iter().find(|row| row["ordering"] == name);
+        row.expect("a row")["after"][1]["right"].as_u64()
+    };
+    assert!(found("true labels") > found("random"), "{result}");
+    let table = evaluate.replace("400 40", "40").replace(" --json", "");
+    let table = run(&directory, &table).stdout;
+    let table = String::from_utf8_lossy(&table).into_owned();
+    let pages = rows[0]["after"][0]["pages"].to_string();
+    let row = table.lines().find(|line| line.contains("combined"));
+    let told = row.expect("a row").split_whitespace().nth(1);
+    assert_eq!(told, Some(pages.as_str()), "{table}");
+    let too_long = table.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(too_long, None);
+    for (wrong, why) in [
+        ("--generated 800", "SITES,SEED"),
+        ("--generated 800,1,2", "a share from 0 to 1"),
+        ("--topic golf", "there are: sailing"),
+        ("--target-sites 6000", "too small"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
+        let words = wrong.split(' ');
+        let refused = command.args(["evaluate", "generated"]).args(words).output();
+        let refused = refused.expect("an end");
+        assert!(!refused.status.success(), "{wrong}");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(told.contains(why), "{wrong}: {told}");
+    }
 }
 
 #[test]
@@ -251,6 +316,11 @@ fn it_is_held_against_real_sites() {
     ] {
         assert!(table.contains(row), "{row}: {table}");
     }
+    // Two sites are too few to hold any out.
+    let unknown = table
+        .lines()
+        .filter(|line| line.starts_with("F of ") && line.contains(" -"));
+    assert_eq!(unknown.count(), 3, "{table}");
     let sites = table.lines().find(|line| line.starts_with("sites"));
     let counts: Vec<&str> = sites.expect("a row").split_whitespace().collect();
     assert_eq!(counts, ["sites", "2", "2"]);

@@ -442,18 +442,7 @@ fn training_reads_the_first_pages_breadth_first() {
         .page(&at("/c"), &sailing(2, &[]))
         .page(&at("/d"), &sailing(4, &[]));
     let web = Arc::new(web);
-    let labels = Labels::parse("site.example\tsailing\n").expect("labels");
-    let read = |pages_per_site| {
-        let limits = WalkLimits {
-            pages_per_site,
-            sites_at_once: 8,
-            parse: crate::LIMITS,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let reading = Corpus::read(web.clone(), &labels.labels, limits, |_| {});
-        runtime.expect("a runtime").block_on(reading)
-    };
-    let corpus = read(25);
+    let corpus = read_for_training(&web, 25);
     assert_eq!(
         web.asked(),
         ["/", "/frame", "/a", "/b", "/c", "/d", "/missing"]
@@ -465,5 +454,31 @@ fn training_reads_the_first_pages_breadth_first() {
         .collect();
     // /c says what /b said, and is left out.
     assert_eq!(kinds, ["homepage", "homepage", "inner", "inner", "deep"]);
-    assert_eq!(read(2).sites[0].pages.len(), 2);
+    assert_eq!(read_for_training(&web, 2).sites[0].pages.len(), 2);
+}
+
+#[test]
+fn training_passes_over_what_robots_may_not_read() {
+    let closed = ["/news/1", "/news/2", "/news/3", "/news/4", "/news/5"];
+    let links = [&closed[..], &["/about"]].concat();
+    let web = ScriptedWeb::default()
+        .page(SITE, &sailing(0, &links))
+        .page(&at("/about"), &sailing(3, &[]))
+        .closed("/news/");
+    let web = Arc::new(web);
+    let corpus = read_for_training(&web, 25);
+    assert_eq!(web.asked(), ["/", "/about"]);
+    assert_eq!(corpus.sites[0].pages.len(), 2);
+}
+
+fn read_for_training(web: &Arc<ScriptedWeb>, pages_per_site: usize) -> Corpus {
+    let labels = Labels::parse("site.example\tsailing\n").expect("labels");
+    let limits = WalkLimits {
+        pages_per_site,
+        sites_at_once: 8,
+        parse: crate::LIMITS,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let reading = Corpus::read(web.clone(), &labels.labels, limits, |_| {});
+    runtime.expect("a runtime").block_on(reading)
 }

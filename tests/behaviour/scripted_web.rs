@@ -20,6 +20,8 @@ use crate::LIMITS;
 #[derive(Default)]
 pub(crate) struct ScriptedWeb {
     pages: BTreeMap<String, (StatusCode, HeaderMap, Bytes)>,
+    /// Where robots.txt lets nobody in.
+    closed: Option<&'static str>,
     asked: Mutex<Vec<String>>,
 }
 
@@ -37,6 +39,14 @@ impl ScriptedWeb {
     ) -> Self {
         self.add(url, status, headers, "");
         self
+    }
+
+    /// Robots may not read what begins with this path.
+    pub(crate) fn closed(self, path: &'static str) -> Self {
+        Self {
+            closed: Some(path),
+            ..self
+        }
     }
 
     fn add(&mut self, url: &str, status: u16, headers: &[(&'static str, &str)], body: &str) {
@@ -59,6 +69,9 @@ impl ScriptedWeb {
 impl Fetcher for ScriptedWeb {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let path = page.as_url()[url::Position::BeforePath..].to_owned();
+        if self.closed.is_some_and(|closed| path.starts_with(closed)) {
+            return Err(FetchError::disallowed(page));
+        }
         self.asked.lock().expect("no panic in between").push(path);
         let host = format!("http://{}/", page.site());
         if !self.pages.keys().any(|known| known.starts_with(&host)) {

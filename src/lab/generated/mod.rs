@@ -38,6 +38,7 @@ use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::fetch::{FetchError, Fetcher};
+use crate::training::OTHER;
 use crate::web::{FetchedPage, PageUrl, SiteId, Transfer};
 use addresses::PageKind;
 use chance::Chance;
@@ -123,6 +124,55 @@ impl GeneratedWeb {
         let number = number % self.sites;
         let truth = self.truth_of(&Profile::of(self, number));
         (names::host(self, number), truth)
+    }
+
+    /// The topic of this name, if there are sites about it.
+    #[must_use]
+    pub fn topic(name: &str) -> Option<&'static str> {
+        Self::topics().iter().copied().find(|topic| *topic == name)
+    }
+
+    /// The sites that can be judged, each with what it is about. Mirrors are left out: who
+    /// learns from one knows the other.
+    pub fn originals(&self) -> impl Iterator<Item = (SiteId, &'static str)> {
+        let web = *self;
+        (0..web.sites).filter_map(move |number| {
+            let profile = Profile::of(&web, number);
+            let about = match web.truth_of(&profile) {
+                Truth::Topic(topic) => topic,
+                Truth::Other => OTHER,
+                Truth::NoSite => return None,
+            };
+            let is_mirror = matches!(profile.oddity, Oddity::Mirror(_));
+            let site = names::host(&web, number).parse().ok()?;
+            (!is_mirror).then_some((site, about))
+        })
+    }
+
+    /// To learn a topic from: the first so many of its sites, and the first so many of
+    /// others, with what each is about; none if there are not as many.
+    #[must_use]
+    pub fn examples(
+        &self,
+        topic: &str,
+        targets: usize,
+        others: usize,
+    ) -> Option<Vec<(SiteId, &'static str)>> {
+        let (mut own, mut rest) = (Vec::new(), Vec::new());
+        for (site, about) in self.originals() {
+            let (kept, most) = match about == topic {
+                true => (&mut own, targets),
+                false => (&mut rest, others),
+            };
+            if kept.len() < most {
+                kept.push((site, about));
+            }
+            if own.len() == targets && rest.len() == others {
+                own.extend(rest);
+                return Some(own);
+            }
+        }
+        None
     }
 
     /// What is true about a site.
