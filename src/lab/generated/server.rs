@@ -60,6 +60,8 @@ enum Fault {
 struct PageBody {
     rest: Option<Bytes>,
     breaks_off: bool,
+    /// Whether there was time to send what came before the end.
+    has_paused: bool,
 }
 
 /// Ends the connection instead of answering.
@@ -119,6 +121,7 @@ impl PageBody {
         Self {
             rest: Some(body.slice(..end)),
             breaks_off,
+            has_paused: false,
         }
     }
 }
@@ -129,13 +132,20 @@ impl Body for PageBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BreakOff>>> {
-        Poll::Ready(match self.rest.take() {
-            Some(body) => Some(Ok(Frame::data(body))),
-            None if self.breaks_off => Some(Err(BreakOff)),
-            None => None,
-        })
+        match self.rest.take() {
+            Some(body) => Poll::Ready(Some(Ok(Frame::data(body)))),
+            None if !self.breaks_off => Poll::Ready(None),
+            // hyper sends when it has to wait for more, and what it has not sent when a body
+            // fails it throws away.
+            None if !self.has_paused => {
+                self.has_paused = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => Poll::Ready(Some(Err(BreakOff))),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
