@@ -219,7 +219,10 @@ async fn answer(
 }
 
 impl GeneratedWeb {
+    /// A host has the same faults with `www.` as without, as it has the same pages. Or what
+    /// becomes of a site would depend on how the first link to it happens to be spelled.
     fn fault(&self, host: &str, path: &str, query: Option<&str>, share: f64) -> Option<Fault> {
+        let host = host.strip_prefix("www.").unwrap_or(host);
         let matter = format!("{host}{path}?{}", query.unwrap_or_default());
         let mut chance = self.chance(&matter, &[]);
         if !chance.is(share) {
@@ -232,5 +235,23 @@ impl GeneratedWeb {
             16..19 => Fault::Cut,
             _ => Fault::Silent,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_goes_wrong_under_both_names_of_its_host() {
+        let web = GeneratedWeb::new(1_000, 1);
+        let mut faults = 0;
+        for number in 0..200 {
+            let (host, _) = web.site(number);
+            let fault = |host: &str| web.fault(host, "/", None, 0.5);
+            assert_eq!(fault(&host), fault(&format!("www.{host}")));
+            faults += u32::from(fault(&host).is_some());
+        }
+        assert!((70..130).contains(&faults), "{faults}");
     }
 }
