@@ -300,7 +300,11 @@ fn robots_txt(profile: &Profile) -> Option<Answer> {
         RobotRules::NoEntry => "User-agent: *\nDisallow: /\n".to_owned(),
         RobotRules::NoNews => {
             let news = addresses::target(profile, PageKind::News(1), 0);
-            let section = news.trim_end_matches(|c: char| c != '/' && c != '=');
+            // Only what names the section: numbers, lists and session ids follow it.
+            let section: String = match news.split_once('&') {
+                Some((section, _)) => section.to_owned(),
+                None => news.split_inclusive('/').take(2).collect(),
+            };
             format!("User-agent: *\nDisallow: {section}\n")
         }
         RobotRules::Slowly => "User-agent: *\nCrawl-delay: 1\n".to_owned(),
@@ -539,6 +543,39 @@ mod tests {
         let session = session.unwrap();
         let target = |from| addresses::target(&session, PageKind::About, from);
         assert_ne!(target(1), target(2));
+    }
+
+    #[test]
+    fn robots_txt_asks_for_what_is_obeyed_without_a_server() {
+        let web = GeneratedWeb::new(20_000, 1);
+        let mut styles = [0_u32; 4];
+        let shy = profiles(&web, 2_000).filter(|profile| profile.robots == RobotRules::NoNews);
+        for profile in shy.filter(|profile| profile.oddity == Oddity::None) {
+            let (host, _) = web.site(profile.site);
+            let rules = web.answer(&host, "/robots.txt", None).unwrap();
+            let rules = String::from_utf8_lossy(&rules.body).into_owned();
+            let (_, section) = rules.trim_end().split_once("Disallow: ").unwrap();
+            for kind in [
+                PageKind::Home,
+                PageKind::About,
+                PageKind::Links,
+                PageKind::Product(1),
+                PageKind::ProductList(1),
+                PageKind::News(1),
+                PageKind::News(2),
+                PageKind::NewsList(1),
+            ] {
+                if !addresses::exists(&profile, kind) {
+                    continue;
+                }
+                let target = addresses::target(&profile, kind, 7);
+                let page = format!("http://{host}{target}").parse().unwrap();
+                let may_be_read = !target.starts_with(section);
+                assert_eq!(web.is_allowed(&page), may_be_read, "{page}: {rules}");
+            }
+            styles[profile.style as usize] += 1;
+        }
+        assert!(styles.iter().all(|sites| *sites > 0), "{styles:?}");
     }
 
     #[tokio::test]
