@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, RETRY_AFTER};
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -37,9 +38,18 @@ pub struct Conditions {
 /// A server of a generated web.
 pub struct WebServer {
     listener: TcpListener,
+    served: Served,
+}
+
+/// What every conversation needs.
+struct Served {
     web: GeneratedWeb,
     conditions: Conditions,
+    listen: Box<Listen>,
 }
+
+/// Hears of every request: the host, and what is asked of it.
+type Listen = dyn Fn(&str, &str) + Send + Sync;
 
 /// What goes wrong at a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +90,19 @@ impl WebServer {
     ) -> io::Result<Self> {
         Ok(Self {
             listener: TcpListener::bind(address).await?,
-            web,
-            conditions,
+            served: Served {
+                web,
+                conditions,
+                listen: Box::new(|_, _| {}),
+            },
         })
+    }
+
+    /// Tells of every request as it comes: the host as it was spelled, and path and query.
+    #[must_use]
+    pub fn telling(mut self, listen: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.served.listen = Box::new(listen);
+        self
     }
 
     /// Where it listens.
@@ -92,13 +112,13 @@ impl WebServer {
 
     /// Serves for ever, or until it is dropped; connections end with it.
     pub async fn serve(self) -> Infallible {
-        let shared = Arc::new((self.web, self.conditions));
+        let served = Arc::new(self.served);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(converse(stream, Arc::clone(&shared)));
+                        connections.spawn(converse(stream, Arc::clone(&served)));
                     }
                     // No descriptors: whoever asks has to wait.
                     Err(_) => sleep(Duration::from_millis(50)).await,
@@ -156,12 +176,12 @@ impl Body for PageBody {
     }
 }
 
-async fn converse(stream: TcpStream, shared: Arc<(GeneratedWeb, Conditions)>) {
+async fn converse(stream: TcpStream, served: Arc<Served>) {
     // Answers are small. If this fails they are a bit later.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { answer(&request, shared.0, shared.1).await }
+        let served = Arc::clone(&served);
+        async move { answer(&request, &served).await }
     });
     // How a conversation ends is the affair of whoever began it.
     let _ = http1::Builder::new()
@@ -171,9 +191,11 @@ async fn converse(stream: TcpStream, shared: Arc<(GeneratedWeb, Conditions)>) {
 
 async fn answer(
     request: &Request<Incoming>,
-    web: GeneratedWeb,
-    conditions: Conditions,
+    served: &Served,
 ) -> Result<Response<PageBody>, BreakOff> {
+    let Served {
+        web, conditions, ..
+    } = served;
     let host = request
         .headers()
         .get(HOST)
@@ -181,6 +203,8 @@ async fn answer(
     let host = host.unwrap_or_default();
     let host = host.split(':').next().unwrap_or_default();
     let (path, query) = (request.uri().path(), request.uri().query());
+    let target = request.uri().path_and_query();
+    (served.listen)(host, target.map_or(path, PathAndQuery::as_str));
     let latency = match web.is_slow(host) {
         true => 20 * conditions.latency,
         false => conditions.latency,
