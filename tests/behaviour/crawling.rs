@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Output};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -25,8 +22,6 @@ use sitescout::web::{FetchedPage, PageUrl, UndecidedReason, Verdict};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::pathologies::{Pathologies, Reply};
-use crate::recording::answer;
 use crate::{LIMITS, fixture, without_index};
 
 /// A directory with the small archive and room for a store.
@@ -48,7 +43,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
         command
             .current_dir(self.directory.path())
@@ -56,7 +51,7 @@ impl Place {
         command
     }
 
-    fn run(&self, arguments: &str) -> Output {
+    pub(crate) fn run(&self, arguments: &str) -> Output {
         self.command(arguments).output().expect("an end")
     }
 
@@ -83,7 +78,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn hosts(lines: &[Value]) -> Vec<String> {
+pub(crate) fn hosts(lines: &[Value]) -> Vec<String> {
     let hosts = lines
         .iter()
         .map(|line| line["host"].as_str().expect("a host"));
@@ -410,225 +405,6 @@ fn a_dump_that_breaks_off_is_no_store() {
     assert!(text(&refused.stderr).contains("there is no store in empty"));
     let files = fs::read_dir(place.path("empty")).expect("a directory");
     assert_eq!(files.count(), 0, "looking makes nothing");
-}
-
-// === killed ===
-
-/// The sites of the small archive on loopback, slow enough to be interrupted.
-pub(crate) fn serve() -> (Runtime, Pathologies) {
-    let runtime = Runtime::new().expect("a runtime");
-    let web = runtime.block_on(Pathologies::start());
-    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
-    let archive = archive.expect("the small archive");
-    for (site, _) in archive.sites() {
-        let (archive, host) = (archive.clone(), site.to_string());
-        web.script(site.as_str(), move |target, _| {
-            answer(&archive, &host, target).after(Duration::from_millis(5))
-        });
-    }
-    for host in ["lost-marina.example", "pier-nine-chandlery.example"] {
-        web.script(host, |_, _| Reply::status(404));
-    }
-    (runtime, web)
-}
-
-/// So many sites have the web in which crawls are killed.
-const SITES: usize = 500;
-
-/// Sites on loopback that lead to two others each, slow enough to be interrupted. Some are
-/// about sailing, some are not.
-fn serve_many() -> (Runtime, Pathologies) {
-    let runtime = Runtime::new().expect("a runtime");
-    let web = runtime.block_on(Pathologies::start());
-    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
-    let archive = archive.expect("the small archive");
-    let home = |host: &str| {
-        let page = format!("http://{host}/").parse().expect("an address");
-        let page = archive.read(&page).expect("an archive").expect("a page");
-        // Links of its own would lead out of this web.
-        text(&page.body).replace("<a ", "<b ")
-    };
-    let texts = [
-        home("harbour-sailing.example"),
-        home("gulls-dinghy.example"),
-        home("bakery-krume.example"),
-    ];
-    for number in 0..SITES {
-        let links = [2 * number + 1, 2 * number + 2].map(|next| match next < SITES {
-            true => format!("<a href='http://{}/'>next</a>", site_name(next)),
-            false => String::new(),
-        });
-        let page = format!("{}{}", texts[number % 3], links.concat());
-        web.script(&site_name(number), move |target, _| match target {
-            "/" => Reply::html(page.clone()).after(Duration::from_millis(20)),
-            _ => Reply::status(404),
-        });
-    }
-    (runtime, web)
-}
-
-fn site_name(number: usize) -> String {
-    format!("harbour-{number}.example")
-}
-
-/// A crawl of that web by two crawlers, with its settings beside it.
-fn crawl_of(web: &Pathologies, place: &Place) -> String {
-    let settings = format!(
-        "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
-         [fetch.politeness]\npause = '0 s'\n",
-        web.http()
-    );
-    fs::write(place.path("live.toml"), settings).expect("settings");
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
-    let directory = place.path("models/sailing");
-    fs::create_dir_all(&directory).expect("a directory");
-    fs::copy(model, directory.join("site-model.bin")).expect("a model");
-    format!(
-        "crawl sailing --json --config live.toml --crawlers 2 --models models --start {}",
-        site_name(0)
-    )
-}
-
-/// Reads the verdicts that a process prints until it ends, and tells of each.
-fn shown(child: &mut Child) -> (mpsc::Receiver<()>, thread::JoinHandle<Vec<Value>>) {
-    let output = child.stdout.take().expect("a pipe");
-    let (tell, told) = mpsc::channel();
-    let reading = thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        // The last line may be cut by the kill; then it was not shown.
-        let lines = lines.filter_map(|line| serde_json::from_str(&line).ok());
-        lines
-            .inspect(|_| {
-                let _ = tell.send(());
-            })
-            .collect()
-    });
-    (told, reading)
-}
-
-/// Kills the crawl at some moment, again and again, and then lets it get to its end.
-#[test]
-fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
-    let (_runtime, web) = serve_many();
-    let place = Place::new();
-    let crawl = crawl_of(&web, &place);
-    let uninterrupted = lines(&place.run(&format!("{crawl} --state whole")));
-    assert_eq!(uninterrupted.len(), SITES);
-    let visits_before: usize = homepages(&web);
-
-    let mut verdicts: Vec<Value> = Vec::new();
-    let mut fruitful = 0_usize;
-    for attempt in 0..50_u64 {
-        let mut command = place.command(&format!("{crawl} --state killed"));
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("a process");
-        let (told, reading) = shown(&mut child);
-        // The moments are spread by a fixed rule: every fifth time at any moment from the
-        // start on, else some time after the first to third verdict.
-        match attempt % 5 {
-            0 => {}
-            verdicts => {
-                for _ in 0..=verdicts.div_ceil(2) {
-                    // Whoever prints nothing for so long hangs.
-                    let told = told.recv_timeout(Duration::from_mins(1));
-                    told.expect("a verdict before the end");
-                }
-            }
-        }
-        let later = if attempt % 5 == 0 { 150 } else { 25 };
-        thread::sleep(Duration::from_millis((attempt * 37) % later));
-        let has_ended = child.try_wait().expect("a process").is_some();
-        assert!(!has_ended, "attempt {attempt} came to its end");
-        child.kill().expect("a kill");
-        child.wait().expect("an end");
-        let found = reading.join().expect("no panic");
-        fruitful += usize::from(!found.is_empty());
-        verdicts.extend(found);
-    }
-    assert!(
-        fruitful >= 40,
-        "{fruitful} of fifty were killed in the middle"
-    );
-    let rest = lines(&place.run(&format!("{crawl} --state killed")));
-    assert!(!rest.is_empty(), "all kills came before the end");
-    verdicts.extend(rest);
-    let numbers: Vec<u64> = verdicts
-        .iter()
-        .filter_map(|line| line["seq"].as_u64())
-        .collect();
-    let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
-    assert_eq!(numbers.len(), distinct.len(), "nothing is shown twice");
-    let kept = lines(&place.run("export --topic sailing --format jsonl --all --state killed"));
-    let by_number: BTreeMap<u64, &Value> = kept
-        .iter()
-        .map(|line| (line["seq"].as_u64().expect("a number"), line))
-        .collect();
-    for verdict in &verdicts {
-        let number = verdict["seq"].as_u64().expect("a number");
-        let kept = by_number.get(&number).expect("what was shown is kept");
-        assert_eq!(kept["host"], verdict["host"]);
-        assert_eq!(kept["verdict"], verdict["verdict"]);
-    }
-    let final_list = |lines: &[Value]| -> BTreeSet<(String, String)> {
-        let pairs = lines
-            .iter()
-            .map(|line| (line["host"].to_string(), line["verdict"].to_string()));
-        pairs.collect()
-    };
-    assert_eq!(final_list(&kept), final_list(&uninterrupted));
-    // Two crawlers: each kill costs at most two visits.
-    let visits = homepages(&web) - visits_before;
-    assert!(
-        (SITES..=SITES + 2 * 50).contains(&visits),
-        "{visits} visits"
-    );
-}
-
-/// Stops a crawl by a signal in the middle; says what it has printed and told.
-fn stopped_by(signal: &str, web: &Pathologies, place: &Place, crawl: &str) -> (Vec<Value>, String) {
-    let before = homepages(web);
-    let mut command = place.command(crawl);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("a process");
-    let (told, reading) = shown(&mut child);
-    told.recv_timeout(Duration::from_mins(1))
-        .expect("a verdict");
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args([signal, &pid]).status();
-    assert!(sent.expect("kill is there").success());
-    let verdicts = reading.join().expect("no panic");
-    let output = child.wait_with_output().expect("an end");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let visited = homepages(web) - before;
-    assert!(visited <= verdicts.len() + 2, "{visited} visits");
-    (verdicts, told)
-}
-
-#[test]
-fn a_crawl_that_is_asked_to_stop_finishes_what_it_has_begun_and_goes_on_later() {
-    let (_runtime, web) = serve_many();
-    let place = Place::new();
-    let crawl = crawl_of(&web, &place);
-    let mut seen = Vec::new();
-    for signal in ["-INT", "-TERM"] {
-        let (verdicts, told) = stopped_by(signal, &web, &place, &crawl);
-        assert!(told.contains("ended: stopped"), "{told}");
-        seen.extend(hosts(&verdicts));
-        assert!(seen.len() < SITES);
-    }
-    seen.extend(hosts(&lines(&place.run(&crawl))));
-    let distinct: BTreeSet<&String> = seen.iter().collect();
-    assert_eq!((seen.len(), distinct.len()), (SITES, SITES));
-    // What was begun was finished, so nobody was visited twice.
-    assert_eq!(homepages(&web), SITES);
-}
-
-/// How often homepages were asked for.
-fn homepages(web: &Pathologies) -> usize {
-    let hosts = web.all_hosts();
-    let requests = hosts.iter().flat_map(|host| web.targets(host));
-    requests.filter(|target| target == "/").count()
 }
 
 // === faults of our own ===

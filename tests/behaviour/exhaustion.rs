@@ -13,18 +13,39 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use sitescout::fetch::Archive;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::crawling::{Place, lines, serve, text};
+use crate::crawling::{Place, lines, text};
 use crate::name_server::{Answer, Log, NameServer};
 use crate::pathologies::{Pathologies, Reply};
+use crate::recording::answer;
+use crate::{fixture, without_index};
 
 /// `EX_IOERR` of sysexits.h.
 const DISK: i32 = 74;
 
 /// Far more than anything here takes: whoever needs longer hangs.
 const LONGEST: Duration = Duration::from_mins(3);
+
+/// The sites of the small archive on loopback, slow enough to be interrupted.
+fn serve() -> (Runtime, Pathologies) {
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let archive = archive.expect("the small archive");
+    for (site, _) in archive.sites() {
+        let (archive, host) = (archive.clone(), site.to_string());
+        web.script(site.as_str(), move |target, _| {
+            answer(&archive, &host, target).after(Duration::from_millis(5))
+        });
+    }
+    for host in ["lost-marina.example", "pier-nine-chandlery.example"] {
+        web.script(host, |_, _| Reply::status(404));
+    }
+    (runtime, web)
+}
 
 /// Runs to the end, which must come by itself.
 fn ended(command: &mut Command) -> Output {

@@ -27,6 +27,7 @@ mod scripted_web;
 mod stores;
 
 // === the external crawler ===
+mod crashes;
 mod crawling;
 #[cfg(unix)]
 mod exhaustion;
