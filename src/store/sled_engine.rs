@@ -9,8 +9,12 @@
 //! and whoever drops the last handle may wait for ever or panic. So flushes are asked for
 //! again while there is no answer, and after a failure a handle is kept to the end of the
 //! process. What was synced before is whole, whatever follows.
+//!
+//! Whoever opens a store writes a snapshot of it. One that was killed in the middle of that left
+//! half of one, which sled would take for the latest and call the store damaged: it passes
+//! over unfinished ones by a name that it does not give them. So they are removed before.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
@@ -38,6 +42,9 @@ const UNFINISHED: &str = "sled-unfinished";
 
 /// Says that they once were.
 const READY_FILE: &str = "sled-ready";
+
+/// How the names of snapshots end while they are written.
+const HALF_A_SNAPSHOT: &str = "generating";
 
 /// Says that an import is under way, or was broken off.
 const IMPORT_FILE: &str = "sitescout-import";
@@ -102,6 +109,7 @@ impl SledEngine {
             config.open().map_err(|error| failed(directory, error))
         };
         let is_ready = fs::exists(&ready).map_err(unusable)?;
+        remove_half_snapshots(&data).map_err(unusable)?;
         let db = match open() {
             Ok(db) => db,
             Err(error) if is_ready || matches!(error, StoreError::Locked(_)) => return Err(error),
@@ -221,6 +229,40 @@ fn claim_directory(directory: &Path) -> Result<(), StoreError> {
     write_mark(&mark).map_err(unusable)
 }
 
+/// Removes snapshots that nobody will finish: those of whoever has the store open are left.
+fn remove_half_snapshots(data: &Path) -> io::Result<()> {
+    let files = match fs::read_dir(data) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
+    };
+    let mut halves = Vec::new();
+    for file in files {
+        let path = file?.path();
+        if path.extension().is_some_and(|end| end == HALF_A_SNAPSHOT) {
+            halves.push(path);
+        }
+    }
+    if halves.is_empty() {
+        return Ok(());
+    }
+    // The lock that sled takes, until it takes it itself.
+    let log = data.join("db");
+    let log = File::options().read(true).write(true).open(log)?;
+    match log.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(()),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    for half in halves {
+        match fs::remove_file(half) {
+            // It was finished before the lock was free.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
 /// Where files can be put aside without anything being deleted.
 fn free_name(directory: &Path) -> io::Result<PathBuf> {
     for number in 1_u32.. {
@@ -329,6 +371,27 @@ mod tests {
             sender.send(())
         });
         assert_eq!(ended.recv_timeout(LONG), Ok(()));
+    }
+
+    #[test]
+    fn half_a_snapshot_does_not_stop_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || SledEngine::open(directory.path(), &StoreSettings::default());
+        let engine = open().unwrap();
+        let record = (b"key".to_vec(), Some(b"value".to_vec()));
+        engine.apply(Changes::from([record])).unwrap();
+        engine.sync().unwrap();
+        drop(engine);
+        let data = directory.path().join(DATA);
+        let half = data.join("snap.7FFFFFFFFFFFFFFF.generating");
+        fs::write(&half, "half").unwrap();
+        let engine = open().unwrap();
+        assert_eq!(engine.get(b"key").unwrap(), Some(b"value".to_vec()));
+        assert!(!half.exists());
+        // Now somebody is at work who may be writing one.
+        fs::write(&half, "half").unwrap();
+        assert!(matches!(open(), Err(StoreError::Locked(_))));
+        assert!(half.exists());
     }
 
     #[test]
