@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::mem;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use sitescout::fetch::Archive;
+use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use tokio::runtime::Runtime;
 
 use crate::crawling::{Place, hosts, lines, text};
@@ -79,14 +82,15 @@ impl Running {
 /// Starts a crawl and kills it in the middle of its work; says what it has printed by then.
 ///
 /// The moments are spread by a fixed rule: every fifth time at any moment from the start on,
-/// else some time after the second or third verdict. The first time is one of these, because
-/// a store that is killed while it is made is made anew, which the next start tells.
-fn kill(place: &Place, crawl: &str, attempt: u64) -> Vec<Value> {
+/// else some time after so many verdicts, times two or three. Attempts begin with one, which
+/// is of the second kind: a store that was killed while it was made is made anew, and the next
+/// start tells so.
+fn kill(place: &Place, crawl: &str, attempt: u64, verdicts: u64) -> Vec<Value> {
     let mut running = Running::start(place, crawl);
     let later = match attempt % 5 {
         0 => 150,
-        verdicts => {
-            running.wait_for(1 + verdicts.div_ceil(2));
+        times => {
+            running.wait_for(verdicts * (1 + times.div_ceil(2)));
             25
         }
     };
@@ -220,7 +224,7 @@ fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
     let mut shown: Vec<Value> = Vec::new();
     let mut fruitful = 0_usize;
     for attempt in 1..=50 {
-        let verdicts = kill(&place, &crawl, attempt);
+        let verdicts = kill(&place, &crawl, attempt, 1);
         fruitful += usize::from(!verdicts.is_empty());
         shown.extend(verdicts);
     }
@@ -281,4 +285,241 @@ fn homepages(web: &Pathologies) -> usize {
     let hosts = web.all_hosts();
     let requests = hosts.iter().flat_map(|host| web.targets(host));
     requests.filter(|target| target == "/").count()
+}
+
+// === on a generated web where much goes wrong ===
+
+/// How often the crawl of that web is killed.
+const KILLS: u64 = 16;
+
+/// How many sites it has, and from which seed. Crawls wait for three answers that never come,
+/// at sites of their own: together they cost the time of `first_byte` once.
+const SITES_AND_SEED: (u64, u64) = (400, 1);
+
+const ROUGH: Conditions = Conditions {
+    latency: Duration::from_millis(3),
+    faults: 0.04,
+};
+
+/// What was asked of a server: hosts without `www.`, with path and query.
+#[derive(Clone, Default)]
+struct Requests(Arc<Mutex<Vec<(String, String)>>>);
+
+/// One of the processes that crawl, one after the other.
+struct Run {
+    shown: Vec<Value>,
+    asked: Vec<(String, String)>,
+}
+
+// === impl Requests ===
+
+impl Requests {
+    fn add(&self, host: &str, target: &str) {
+        let host = host.strip_prefix("www.").unwrap_or(host);
+        let request = (host.to_owned(), target.to_owned());
+        self.0.lock().expect("no panic").push(request);
+    }
+
+    /// Those since the last call.
+    fn take(&self) -> Vec<(String, String)> {
+        mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+}
+
+// === impl Run ===
+
+impl Run {
+    fn asked_sites(&self) -> BTreeSet<&str> {
+        self.asked.iter().map(|(host, _)| host.as_str()).collect()
+    }
+}
+
+/// Serves the web on loopback for as long as the runtime lives.
+fn serve_rough(runtime: &Runtime, web: GeneratedWeb) -> (SocketAddr, Requests) {
+    let requests = Requests::default();
+    let heard = requests.clone();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = runtime.block_on(WebServer::bind(any, web, ROUGH));
+    let server = server.expect("a port");
+    let server = server.telling(move |host, target| heard.add(host, target));
+    let address = server.address().expect("an address");
+    runtime.spawn(server.serve());
+    (address, requests)
+}
+
+/// A crawl by many crawlers of what is served there; settings and state have this name.
+///
+/// What becomes of a site must not depend on when it is visited, and after whom. So no time
+/// limit is one that a busy machine reaches, and how much is read does not depend on how many
+/// sites are left. Of a link farm fewer hosts are taken up than its first page names, so that
+/// it is that page which says which. The pages of all sites are fewer than `pprs_window`.
+fn rough_crawl(place: &Place, name: &str, address: SocketAddr, start: &str) -> String {
+    let settings = format!(
+        "[log]\nlevel = 'warn'\n\
+         [fetch]\nresolve = [{{ host = '*.example', address = '{address}' }}]\n\
+         [fetch.limits]\nfirst_byte = '10 s'\nminimum_rate = 0\n\
+         [fetch.politeness]\npause = '0 s'\n\
+         [internal]\npage_budget = 6\n\
+         [external]\nscarce_border = 0\nsites_per_domain = 3\n"
+    );
+    fs::write(place.path(&format!("{name}.toml")), settings).expect("settings");
+    format!(
+        "crawl sailing --json --config {name}.toml --state {name} --crawlers 24 --models models \
+         --start {start}"
+    )
+}
+
+/// How a crawl has ended that came to its end by itself.
+fn ending(crawled: &Output) -> String {
+    let told = text(&crawled.stderr);
+    let (_, ending) = told.split_once("ended: ").expect("an end");
+    assert!(ending.starts_with("no site is left to visit"), "{told}");
+    assert_eq!(
+        told.lines().count(),
+        2,
+        "a summary and no complaint: {told}"
+    );
+    ending.to_owned()
+}
+
+/// What goes wrong on that web has gone wrong in this crawl.
+fn assert_rough(place: &Place, state: &str) {
+    let dump = place.run(&format!("export --everything --state {state}"));
+    let dump = text(&dump.stdout);
+    for outcome in [
+        "failed, 500",
+        "failed, 503",
+        "unanswered, broken",
+        "unanswered, timeout",
+    ] {
+        assert!(dump.contains(outcome), "{outcome}");
+    }
+}
+
+/// Each process visits what it judges from the beginning, and what is judged nobody visits
+/// again.
+fn assert_visited_where_judged(runs: &[Run]) {
+    let mut judged: BTreeSet<String> = BTreeSet::new();
+    for run in runs {
+        let asked = run.asked_sites();
+        let again = asked.iter().find(|host| judged.contains(**host));
+        assert_eq!(again, None, "it is judged already");
+        for host in hosts(&run.shown) {
+            assert!(asked.contains(host.as_str()), "{host}");
+            judged.insert(host);
+        }
+    }
+}
+
+/// How many of the runs have shown verdicts, and were in the middle of visits that a later one
+/// had to make again.
+fn broken_off(runs: &[Run]) -> usize {
+    let is_broken_off = |at: &usize| {
+        let asked = runs[*at].asked_sites();
+        let mut later = runs[at + 1..].iter().flat_map(|run| hosts(&run.shown));
+        !runs[*at].shown.is_empty() && later.any(|host| asked.contains(host.as_str()))
+    };
+    (0..runs.len()).filter(is_broken_off).count()
+}
+
+/// Nothing was asked for that robots.txt asks not to read, and there was something.
+fn assert_obedient<'r>(
+    web: &GeneratedWeb,
+    asked: impl IntoIterator<Item = &'r (String, String)>,
+    kept: &[Value],
+) {
+    let is_allowed = |host: &str, target: &str| {
+        let rules = web.answer(host, "/robots.txt", None);
+        // What cannot be had allows nothing.
+        let rules = rules.map_or_else(|| "Disallow: /".to_owned(), |rules| text(&rules.body));
+        let mut rules = rules
+            .lines()
+            .filter_map(|line| line.strip_prefix("Disallow: "));
+        !rules.any(|rule| target.starts_with(rule))
+    };
+    for (host, target) in asked {
+        assert!(
+            target == "/robots.txt" || is_allowed(host, target),
+            "{host}{target}"
+        );
+    }
+    let closed = kept.iter().zip(hosts(kept));
+    let closed = closed.filter(|(_, host)| !is_allowed(host, "/"));
+    let closed: Vec<&Value> = closed.map(|(line, _)| &line["undecided_reason"]).collect();
+    assert!(!closed.is_empty());
+    assert!(closed.iter().all(|reason| *reason == "disallowed"));
+}
+
+/// The files of a store. How many snapshots it has made is not the same each time.
+fn files_of(place: &Place, state: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for directory in [place.path(state), place.path(state).join("sled")] {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let name = entry.expect("an entry").file_name();
+            let name = name.into_string().expect("a name");
+            let number = name.strip_prefix("snap.").unwrap_or_default();
+            let is_snapshot = u64::from_str_radix(number, 16).is_ok();
+            if !is_snapshot {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn a_crawl_of_a_rough_web_finds_the_same_however_often_it_is_killed() {
+    let (sites, seed) = SITES_AND_SEED;
+    let web = GeneratedWeb::new(sites, seed);
+    let mut sites = (0..web.sites()).map(|number| web.site(number));
+    let start = sites.find(|(_, truth)| *truth == Truth::Topic("sailing"));
+    let (start, _) = start.expect("a site of the topic");
+    let runtime = Runtime::new().expect("a runtime");
+    let place = Place::new();
+    bring_model(&place);
+    let (address, asked_by_whole) = serve_rough(&runtime, web);
+    let whole = rough_crawl(&place, "whole", address, &start);
+    let (address, asked) = serve_rough(&runtime, web);
+    let crawl = rough_crawl(&place, "killed", address, &start);
+
+    let mut runs: Vec<Run> = Vec::new();
+    let mut run = |shown| {
+        let asked = asked.take();
+        runs.push(Run { shown, asked });
+    };
+    let (whole, last) = thread::scope(|scope| {
+        // Both wait most of the time, so one waits while the other does.
+        let whole = scope.spawn(|| place.run(&whole));
+        for attempt in 1..=KILLS {
+            run(kill(&place, &crawl, attempt, 3));
+        }
+        let last = place.run(&crawl);
+        run(lines(&last));
+        (whole.join().expect("no panic"), last)
+    });
+    let broken_off = broken_off(&runs);
+    assert!(broken_off as u64 > KILLS / 2, "{broken_off} of {KILLS}");
+    assert_visited_where_judged(&runs);
+    assert_rough(&place, "killed");
+
+    let shown: Vec<Value> = runs.iter().flat_map(|run| run.shown.clone()).collect();
+    let (kept_whole, kept_killed) = (kept(&place, "whole"), kept(&place, "killed"));
+    assert_eq!(lines(&whole).len(), kept_whole.len());
+    assert_kept_and_shown_once(&shown, &kept_killed);
+    assert_eq!(outcomes(&kept_killed), outcomes(&kept_whole));
+    assert_eq!(ending(&last), ending(&whole));
+    let relevant = kept_killed
+        .iter()
+        .filter(|line| line["verdict"] == "relevant");
+    assert!(relevant.count() > 5, "{kept_killed:?}");
+
+    let asked_by_whole = asked_by_whole.take();
+    let all_asked = runs.iter().flat_map(|run| &run.asked);
+    assert_obedient(&web, all_asked.chain(&asked_by_whole), &kept_killed);
+
+    assert_eq!(files_of(&place, "killed"), files_of(&place, "whole"));
+    let again = place.run(&crawl);
+    assert_eq!(lines(&again), [Value::Null; 0]);
+    assert_eq!(ending(&again), ending(&last));
+    assert_eq!(asked.take(), [], "nothing is left to ask for");
 }
