@@ -290,7 +290,7 @@ fn homepages(web: &Pathologies) -> usize {
 // === on a generated web where much goes wrong ===
 
 /// How often the crawl of that web is killed.
-const KILLS: u64 = 16;
+const KILLS: u64 = 14;
 
 /// How many sites it has, and from which seed. Crawls wait for three answers that never come,
 /// at sites of their own: together they cost the time of `first_byte` once.
@@ -359,12 +359,12 @@ fn rough_crawl(place: &Place, name: &str, address: SocketAddr, start: &str) -> S
          [fetch]\nresolve = [{{ host = '*.example', address = '{address}' }}]\n\
          [fetch.limits]\nfirst_byte = '10 s'\nminimum_rate = 0\n\
          [fetch.politeness]\npause = '0 s'\n\
-         [internal]\npage_budget = 6\n\
+         [internal]\npage_budget = 5\n\
          [external]\nscarce_border = 0\nsites_per_domain = 3\n"
     );
     fs::write(place.path(&format!("{name}.toml")), settings).expect("settings");
     format!(
-        "crawl sailing --json --config {name}.toml --state {name} --crawlers 24 --models models \
+        "crawl sailing --json --config {name}.toml --state {name} --crawlers 16 --models models \
          --start {start}"
     )
 }
