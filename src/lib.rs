@@ -24,7 +24,8 @@
 //! | [`external`] | the external crawler: ranks unseen sites, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
 //! | [`training`] | labelled sites to a site model and its card | web config telemetry fetch parse classify |
 //! | [`lab`] | offline evaluation: the same crawlers, measured; a generated web, and its server | web config telemetry store fetch parse classify internal verdicts external training |
-//! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab |
+//! | [`service`] | the daemon: topics for months, systemd, figures and probes | web config telemetry store fetch parse classify internal verdicts external |
+//! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab service |
 //!
 //! # The walk of a site
 //!
@@ -91,5 +92,7 @@ pub mod external;
 pub mod training;
 
 pub mod lab;
+
+pub mod service;
 
 pub mod cli;

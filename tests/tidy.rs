@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where third-party crates may be used; all others may be used anywhere.
-const CONFINED: [(&str, &[&str]); 32] = [
+const CONFINED: [(&str, &[&str]); 35] = [
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("serde_json", &["cli"]),
@@ -39,7 +39,10 @@ const CONFINED: [(&str, &[&str]); 32] = [
     ("quick_cache", &["fetch"]),
     ("sha1", &["fetch"]),
     ("humantime", &["config", "fetch", "cli"]),
-    ("prometheus", &["telemetry", "fetch", "external"]),
+    ("prometheus", &["telemetry", "fetch", "external", "service"]),
+    ("axum", &["service"]),
+    ("sd_notify", &["service"]),
+    ("rustix", &["service"]),
     ("rayon", &["classify", "training", "lab"]),
 ];
 

@@ -1,11 +1,10 @@
 //! `sitescout crawl`: find further sites of a topic.
 
-use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -24,7 +23,7 @@ use crate::web::PageUrl;
 
 use super::ExitCode;
 use super::signals::Signals;
-use super::sources::{self, TOPIC_FILE, Web, WebSource};
+use super::sources::{self, Web, WebSource};
 use super::terminal::{complain, grouped, harmless_json};
 
 const EXAMPLES: &str = "\
@@ -137,11 +136,7 @@ fn check_topics(arguments: &Arguments) -> anyhow::Result<()> {
         topics.len() == 1 || arguments.start.is_empty(),
         "--start goes with one topic; name the sites as `start_sites` in the topic.toml of each"
     );
-    let mut names = BTreeSet::new();
-    match topics.iter().find(|topic| !names.insert(*topic)) {
-        Some(twice) => bail!("the topic {twice} is named twice"),
-        None => Ok(()),
-    }
+    sources::check_topic_names(topics)
 }
 
 /// A topic of the directory of models, and where its crawl begins.
@@ -152,37 +147,23 @@ fn open_topic(
     metrics: &CrawlMetrics,
     settings: &Settings,
 ) -> anyhow::Result<(TopicCrawl, Vec<PageUrl>)> {
-    let directory = arguments.models.join(name);
-    let model = sources::open_model(&directory)?;
-    let definition = sources::topic_definition(&directory)?.unwrap_or_default();
-    let mut starts = definition.start_sites;
-    starts.extend(arguments.start.iter().cloned());
-    ensure!(
-        !starts.is_empty(),
-        "name sites to begin with: by --start, or as `start_sites` in {}",
-        directory.join(TOPIC_FILE).display()
-    );
-    let entrance = |host: &String| {
-        let visit = sources::visit_to(host).map_err(anyhow::Error::msg)?;
-        anyhow::Ok(visit.entry)
-    };
-    let starts: anyhow::Result<Vec<PageUrl>> = starts.iter().map(entrance).collect();
+    let opened = sources::open_topic(&arguments.models.join(name), &arguments.start)?;
     let topic = TopicCrawl {
         name: name.to_owned(),
         crawler: InternalCrawler::new(
             Arc::clone(&web.fetcher),
-            Arc::new(model),
+            Arc::new(opened.model),
             settings.internal,
             sources::parse_limits(settings),
         ),
         ordering: ordering(&settings.external),
         goals: Goals {
-            wanted: arguments.wanted.or(definition.wanted),
+            wanted: arguments.wanted.or(opened.wanted),
             max_pages: arguments.max_pages,
         },
         metrics: metrics.clone(),
     };
-    Ok((topic, starts.context("a start site cannot be used")?))
+    Ok((topic, opened.starts))
 }
 
 /// Crawls for all topics at once, until each has a reason to end.

@@ -13,6 +13,7 @@ mod exit;
 mod export;
 mod import;
 mod inspect;
+mod run;
 mod serve_web;
 mod signals;
 mod sources;
@@ -58,6 +59,8 @@ enum Command {
     Export(export::Arguments),
     /// Makes a store from what another one exported
     Import(import::Arguments),
+    /// Runs as a service: crawls for the topics of the settings, for months
+    Run(run::Arguments),
     /// Shows what is known about a site, and why
     Inspect(inspect::Arguments),
     /// Measures how well sites are judged
@@ -119,6 +122,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let settings = settings(arguments.config.as_deref())?;
             crawl::run(&crawl, settings)
         }
+        Command::Run(run) => {
+            let config = arguments.config.as_deref();
+            run::run(&run, config, settings(config)?)
+        }
         Command::Export(export) => {
             let settings = settings(arguments.config.as_deref())?;
             export::run(&export, &settings)
@@ -144,14 +151,18 @@ fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
 }
 
 fn settings_or(path: Option<&Path>, default: Settings) -> anyhow::Result<Settings> {
-    let settings = match path {
+    let settings = read_or(path, default)?;
+    telemetry::start_log(&settings.log);
+    Ok(settings)
+}
+
+fn read_or(path: Option<&Path>, default: Settings) -> anyhow::Result<Settings> {
+    Ok(match path {
         None => default,
         Some(path) => {
             Settings::parse(&read_settings(path)?).map_err(|error| in_file(path, &error))?
         }
-    };
-    telemetry::start_log(&settings.log);
-    Ok(settings)
+    })
 }
 
 fn read_settings(path: &Path) -> anyhow::Result<String> {

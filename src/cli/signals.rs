@@ -2,12 +2,23 @@
 
 use std::io;
 
-/// Ctrl-C, and the wish of whoever started the process that it ends.
+/// Ctrl-C, and the wishes of whoever started the process.
 pub(super) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    hangup: Option<tokio::signal::unix::Signal>,
+}
+
+/// What is wished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// That the process ends.
+    Stop,
+    /// That it reads its settings again.
+    Reload,
 }
 
 impl Signals {
@@ -18,11 +29,47 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: None,
         })
     }
 
     #[cfg(unix)]
-    /// The next of them.
+    /// Listens for the wish to read settings again, too. Without this it would end the process.
+    pub(super) fn with_reload(self) -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            hangup: Some(signal(SignalKind::hangup())?),
+            ..self
+        })
+    }
+
+    #[cfg(unix)]
+    /// The next wish, of whichever kind.
+    pub(super) async fn next_of_all(&mut self) -> Signal {
+        let Some(hangup) = &mut self.hangup else {
+            self.next().await;
+            return Signal::Stop;
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = hangup.recv() => Signal::Reload,
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn with_reload(self) -> io::Result<Self> {
+        Ok(self)
+    }
+
+    #[cfg(not(unix))]
+    pub(super) async fn next_of_all(&mut self) -> Signal {
+        self.next().await;
+        Signal::Stop
+    }
+
+    #[cfg(unix)]
+    /// The next wish that the process ends.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

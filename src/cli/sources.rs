@@ -1,5 +1,6 @@
 //! What several commands read: archives, the live web, labels; and the waiting for it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::NamedTempFile;
@@ -217,6 +218,45 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
             model.with_thresholds(thresholds)
         }
     })
+}
+
+/// A topic that can be crawled for.
+pub(super) struct OpenTopic {
+    pub(super) model: SiteModel,
+    /// Where its crawl begins.
+    pub(super) starts: Vec<PageUrl>,
+    pub(super) wanted: Option<u64>,
+}
+
+/// Reads everything about a topic, with further start sites.
+pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Result<OpenTopic> {
+    let model = open_model(directory)?;
+    let definition = topic_definition(directory)?.unwrap_or_default();
+    let starts: Vec<&String> = definition.start_sites.iter().chain(more_starts).collect();
+    ensure!(
+        !starts.is_empty(),
+        "name sites to begin with: by --start, or as `start_sites` in {}",
+        directory.join(TOPIC_FILE).display()
+    );
+    let entrance = |host: &String| {
+        let visit = visit_to(host).map_err(anyhow::Error::msg)?;
+        anyhow::Ok(visit.entry)
+    };
+    let starts: anyhow::Result<Vec<PageUrl>> = starts.into_iter().map(entrance).collect();
+    Ok(OpenTopic {
+        model,
+        starts: starts.context("a start site cannot be used")?,
+        wanted: definition.wanted,
+    })
+}
+
+/// No topic is named twice.
+pub(super) fn check_topic_names(topics: &[String]) -> anyhow::Result<()> {
+    let mut names = BTreeSet::new();
+    match topics.iter().find(|topic| !names.insert(*topic)) {
+        Some(twice) => bail!("the topic {twice} is named twice"),
+        None => Ok(()),
+    }
 }
 
 /// Reads the labelled sites, and says which of them have no pages.

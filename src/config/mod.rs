@@ -10,6 +10,7 @@ mod external;
 mod fetch;
 mod problem;
 mod section;
+mod service;
 mod topic;
 mod value;
 
@@ -22,6 +23,7 @@ pub use fetch::{
 };
 pub use problem::{ConfigError, Problem};
 use section::Section;
+pub use service::ServiceSettings;
 pub use topic::TopicDefinition;
 use value::{byte_size, choice, duration, number, whole_number};
 
@@ -44,6 +46,8 @@ pub struct Settings {
     pub external: ExternalSettings,
     /// `[training]`
     pub training: TrainingSettings,
+    /// `[service]`
+    pub service: ServiceSettings,
 }
 
 /// `[log]`: what is told, and how.
@@ -182,6 +186,7 @@ impl Settings {
             internal: top.section("internal", |internal| default.internal.read(internal)),
             external: top.section("external", |external| default.external.read(external)),
             training: top.section("training", |training| default.training.read(training)),
+            service: top.section("service", |service| default.service.read(service)),
         })
     }
 
@@ -197,6 +202,7 @@ impl Settings {
             top.section("internal", |internal| default.internal.read(internal));
             top.section("external", |external| default.external.read(external));
             top.section("training", |training| default.training.read(training));
+            top.section("service", |service| default.service.read(service));
         })
     }
 }

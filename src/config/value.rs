@@ -170,6 +170,12 @@ fn list<T>(
     read.ok_or_else(|| wanted.to_owned())
 }
 
+/// Where a server listens.
+pub(super) fn listen_address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
+    let address = value.as_str().and_then(|text| text.parse().ok());
+    address.ok_or_else(|| "an address with a port, such as \"127.0.0.1:9464\"".to_owned())
+}
+
 /// Ranges of addresses; a single address is a range of one.
 pub(super) fn networks(value: &DeValue<'_>) -> Result<Vec<IpNet>, String> {
     let wanted = "a list of addresses or ranges such as \"10.0.0.0/8\" and \"fd00::/8\"";

@@ -32,6 +32,7 @@ use crate::store::{
     NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, TopicId, TopicOpening,
     TopicTotals,
 };
+use crate::telemetry::Heartbeat;
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
 use crate::web::{PageUrl, Purpose, SiteVisit, UndecidedReason, Verdict};
 pub use edges::edges_of;
@@ -59,7 +60,7 @@ pub struct TopicCrawl {
     pub metrics: CrawlMetrics,
 }
 
-/// With seats free, a crawl looks so often for sites that have become due.
+/// A crawl comes round so often, to look for sites that have become due.
 const GLANCE: Duration = Duration::from_secs(5);
 
 /// What a crawl is to reach.
@@ -104,6 +105,8 @@ pub struct ExternalCrawler {
     metrics: TopicMetrics,
     /// Where enough sites were judged.
     full_addresses: Arc<BTreeSet<IpAddr>>,
+    /// Whoever watches knows by it that the crawl comes round.
+    heartbeat: Option<Heartbeat>,
 }
 
 // === impl ExternalCrawler ===
@@ -141,7 +144,17 @@ impl ExternalCrawler {
             ordering,
             goals: topic.goals,
             full_addresses: Arc::new(full_addresses),
+            heartbeat: None,
         })
+    }
+
+    /// Beats while it crawls.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: Heartbeat) -> Self {
+        Self {
+            heartbeat: Some(heartbeat),
+            ..self
+        }
     }
 
     /// Takes up sites to begin with; says how many were not known yet.
@@ -163,6 +176,9 @@ impl ExternalCrawler {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
         let reason = loop {
+            if let Some(heartbeat) = &self.heartbeat {
+                heartbeat.beat();
+            }
             if let Some(reason) = self.reason_to_end(&totals).await? {
                 break reason;
             }
@@ -175,7 +191,7 @@ impl ExternalCrawler {
                 };
                 let waiting = self.pool.leave_seats();
                 tokio::select! {
-                    () = sleep(wait) => {}
+                    () = sleep(wait.min(GLANCE)) => {}
                     () = &mut stop => break EndReason::Stopped,
                 }
                 drop(waiting);
@@ -184,7 +200,7 @@ impl ExternalCrawler {
             tokio::select! {
                 ended = self.pool.next() => totals = self.record(ended, &mut tell).await?,
                 // Deferred sites may be due, and other topics may have left their seats.
-                () = sleep(GLANCE), if self.pool.free_seats() > 0 => {}
+                () = sleep(GLANCE) => {}
                 () = &mut stop => break EndReason::Stopped,
             }
         };

@@ -2,14 +2,20 @@
 //!
 //! Lines go to standard error, so that standard output stays what the user asked for.
 
+mod heartbeats;
+
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 use prometheus::core::Collector;
 use prometheus::{Registry, TextEncoder};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry as Subscribers, fmt, reload};
 
 use crate::config::{LogFormat, LogLevel, LogSettings};
+pub use heartbeats::{Heartbeat, Heartbeats};
 
 /// The figures of a process. Each room adds its own; nobody else knows their names.
 #[derive(Debug, Clone, Default)]
@@ -45,27 +51,38 @@ impl Metrics {
     }
 }
 
+/// What the log leaves out can be changed while it runs.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Subscribers>> = OnceLock::new();
+
 /// Starts the log. Later calls change nothing: a process has one log.
 pub fn start_log(settings: &LogSettings) {
-    let filter = EnvFilter::builder()
-        .with_default_directive(level_filter(settings.level).into())
-        .from_env_lossy();
+    let (filter, handle) = reload::Layer::new(filter(settings.level));
     let is_terminal = io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(is_terminal);
-    let is_human = match settings.format {
-        LogFormat::Auto => is_terminal,
-        LogFormat::Human => true,
-        LogFormat::Json => false,
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(is_terminal);
+    let lines = match settings.format {
+        LogFormat::Auto if is_terminal => lines.boxed(),
+        LogFormat::Human => lines.boxed(),
+        LogFormat::Auto | LogFormat::Json => lines.json().boxed(),
     };
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter));
     // An error means that a log was started before, which is then the log.
-    let _ = if is_human {
-        log.try_init()
-    } else {
-        log.json().try_init()
-    };
+    if log.try_init().is_ok() {
+        let _ = FILTER.set(handle);
+    }
+}
+
+/// From now on the log tells this much. `RUST_LOG` wins.
+pub fn set_log_level(level: LogLevel) {
+    if let Some(handle) = FILTER.get() {
+        // It fails only if the log is gone, and with it whoever might be told.
+        let _ = handle.reload(filter(level));
+    }
+}
+
+fn filter(level: LogLevel) -> EnvFilter {
+    EnvFilter::builder()
+        .with_default_directive(level_filter(level).into())
+        .from_env_lossy()
 }
 
 fn level_filter(level: LogLevel) -> LevelFilter {

@@ -540,7 +540,7 @@ fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
 // === topics ===
 
 /// Makes topics out of the one there is: the same model, with other wishes.
-fn topics(place: &Place, topics: &[(&str, &str)]) {
+pub(crate) fn topics(place: &Place, topics: &[(&str, &str)]) {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
     for (name, wishes) in topics {
         let directory = place.path("models").join(name);

@@ -30,7 +30,7 @@ const DISK: i32 = 74;
 const LONGEST: Duration = Duration::from_mins(3);
 
 /// The sites of the small archive on loopback, slow enough to be interrupted.
-fn serve() -> (Runtime, Pathologies) {
+pub(crate) fn serve() -> (Runtime, Pathologies) {
     let runtime = Runtime::new().expect("a runtime");
     let web = runtime.block_on(Pathologies::start());
     let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());

@@ -30,6 +30,7 @@ mod stores;
 mod crashes;
 mod crawling;
 #[cfg(unix)]
+mod daemon;
 mod exhaustion;
 
 // === settings and commands ===

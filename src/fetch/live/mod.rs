@@ -37,7 +37,7 @@ use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::config::FetchSettings;
+use crate::config::{FetchSettings, PolitenessSettings};
 use crate::web::{FetchedPage, PageUrl, Transfer};
 
 use super::Fetcher;
@@ -117,6 +117,13 @@ impl LiveWeb {
             true => Err(LiveWebError::NoContact),
             false => Ok(()),
         }
+    }
+
+    /// Asks sites at another pace from now on: `pause` and `longest_wait` are taken up, the
+    /// rest stays as it was.
+    pub fn set_pace(&self, politeness: &PolitenessSettings) {
+        self.turns
+            .set_pace(politeness.pause, politeness.longest_wait);
     }
 
     /// How many connections are open, idle ones included.

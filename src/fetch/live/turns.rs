@@ -8,7 +8,7 @@
 //! there is a bound to how many sites that may be. Memory follows the sites being visited
 //! and those that asked to be left alone, not all that were seen.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashMap;
@@ -43,7 +43,8 @@ const DOUBLINGS: u32 = 10;
 /// Hands out turns.
 #[derive(Debug)]
 pub(super) struct Turns {
-    settings: PolitenessSettings,
+    /// Whoever has a turn keeps to what held when it was taken.
+    settings: RwLock<Arc<PolitenessSettings>>,
     sites: Mutex<Sites>,
 }
 
@@ -74,7 +75,7 @@ struct Courtesy {
 pub(super) struct Turn {
     site: SiteId,
     courtesy: OwnedMutexGuard<Courtesy>,
-    settings: PolitenessSettings,
+    settings: Arc<PolitenessSettings>,
     /// The longer of the pause and the site's own `Crawl-delay`.
     pause: Duration,
     /// Whether the site may have noticed anything that is not remembered yet.
@@ -101,9 +102,27 @@ impl Turns {
             sweep_at: FIRST_SWEEP,
         };
         Self {
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             sites: Mutex::new(sites),
         }
+    }
+
+    /// From now on turns are handed out by other settings.
+    pub(super) fn set_pace(&self, pause: Duration, longest_wait: Duration) {
+        let mut current = self
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(PolitenessSettings {
+            pause,
+            longest_wait,
+            ..(**current).clone()
+        });
+    }
+
+    fn settings(&self) -> Arc<PolitenessSettings> {
+        let current = self.settings.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current)
     }
 
     /// Waits until a request to the site may be made, or says when it will be due.
@@ -114,12 +133,13 @@ impl Turns {
     ) -> Result<Turn, FetchError> {
         let lock = self.courtesy_of(site);
         let mut courtesy = lock.lock_owned().await;
+        let settings = self.settings();
         let delay = crawl_delay.unwrap_or_default().min(LONGEST_BREAK);
-        let pause = self.settings.pause.max(delay);
+        let pause = settings.pause.max(delay);
         let now = Instant::now();
         let is_due = courtesy.put_off_until.is_some_and(|due| due <= now);
         let gap = match is_due {
-            true => self.settings.pause,
+            true => settings.pause,
             false => pause,
         };
         let after_pause = courtesy.last_request.map(|last| last + gap);
@@ -130,7 +150,7 @@ impl Turns {
             let wait = due - now;
             courtesy.remember_until(due + MEMORY);
             // A pause of the operator's own making is waited for, however long.
-            if wait > self.settings.longest_wait.max(self.settings.pause) {
+            if wait > settings.longest_wait.max(settings.pause) {
                 let is_busy = courtesy.not_before.is_some_and(|busy| busy >= due);
                 let cause = match is_busy {
                     true => DeferralCause::Busy,
@@ -149,7 +169,7 @@ impl Turns {
         Ok(Turn {
             site: site.clone(),
             courtesy,
-            settings: self.settings.clone(),
+            settings,
             pause,
             is_used: true,
         })

@@ -1,0 +1,113 @@
+//! `sitescout run`: the daemon.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use tokio::sync::mpsc;
+
+use crate::config::Settings;
+use crate::fetch::{FetchMetrics, LiveWeb};
+use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError};
+use crate::store::KeyValueStore;
+use crate::telemetry::Metrics;
+
+use super::ExitCode;
+use super::exit::UnusableSettings;
+use super::signals::{Signal, Signals};
+use super::sources;
+
+const EXAMPLES: &str = "\
+Examples:
+  sitescout run --config /etc/sitescout/config.toml
+  sitescout run --config config.toml --check
+
+Crawls for the topics in [service] of the settings until it is stopped, as a service of systemd
+or by itself. SIGTERM and SIGINT end it when the visits under way have ended, twice at once;
+SIGHUP reads settings, topics and models again.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Check settings, topics and models, and do nothing else
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn run(
+    arguments: &Arguments,
+    config: Option<&Path>,
+    settings: Settings,
+) -> anyhow::Result<ExitCode> {
+    let plan = plan(settings).map_err(|error| match ExitCode::of(&error) {
+        // Starting again would not help.
+        ExitCode::Failure => UnusableSettings(format!(": {error:#}")).into(),
+        _ => error,
+    })?;
+    if arguments.check {
+        return Ok(ExitCode::Success);
+    }
+    let metrics = Metrics::new();
+    let fetch_metrics = FetchMetrics::register(&metrics);
+    let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
+    let service = &plan.settings.service;
+    let store = KeyValueStore::open(&service.state, &plan.settings.store)?;
+    let service = Service {
+        store: Arc::new(store),
+        web: Arc::new(web),
+        metrics,
+    };
+    let config = config.map(Path::to_owned);
+    let again = move || {
+        let settings = super::read_or(config.as_deref(), Settings::default());
+        let plan = settings.and_then(self::plan);
+        plan.map_err(|error| format!("{error:#}"))
+    };
+    sources::runtime()?.block_on(async {
+        let (ask, requests) = mpsc::channel(1);
+        let mut signals = Signals::new()?.with_reload()?;
+        tokio::spawn(async move {
+            loop {
+                let request = match signals.next_of_all().await {
+                    Signal::Stop => Request::Stop,
+                    Signal::Reload => Request::Reload,
+                };
+                if ask.send(request).await.is_err() {
+                    return;
+                }
+            }
+        });
+        // The exit code depends on what is wrong with the store.
+        let ended = service.run(plan, requests, again).await;
+        ended.map_err(|error| match error {
+            ServiceError::Store(error) => anyhow::Error::new(error),
+            error => error.into(),
+        })
+    })?;
+    Ok(ExitCode::Success)
+}
+
+/// Everything that must be right before anything is touched.
+fn plan(settings: Settings) -> anyhow::Result<Plan> {
+    let service = &settings.service;
+    ensure!(
+        !service.topics.is_empty(),
+        "there is nothing to crawl for: name topics as `topics` in [service] of the settings"
+    );
+    LiveWeb::check(&settings.fetch)?;
+    sources::check_topic_names(&service.topics)?;
+    let mut topics = Vec::new();
+    for name in &service.topics {
+        let directory = service.models.join(name);
+        let topic = sources::open_topic(&directory, &[]);
+        let topic = topic.with_context(|| format!("the topic {name} cannot be crawled for"))?;
+        topics.push(PlannedTopic {
+            name: name.clone(),
+            model: Arc::new(topic.model),
+            starts: topic.starts,
+            wanted: topic.wanted,
+        });
+    }
+    Ok(Plan { settings, topics })
+}

@@ -1,0 +1,189 @@
+//! How all topics stand, for whoever asks: systemd, probes, figures.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus::{IntGaugeVec, Opts};
+
+use crate::store::TopicTotals;
+use crate::telemetry::Metrics;
+
+/// What a topic does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TopicState {
+    /// It is being opened.
+    Starting,
+    /// It visits sites.
+    Crawling,
+    /// It waits for the visits under way.
+    Draining,
+    /// It does nothing.
+    Idle(IdleReason),
+}
+
+/// Why a topic does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleReason {
+    WantedReached,
+    BorderEmpty,
+    PprsBad,
+    PagesSpent,
+    LowDisk,
+}
+
+/// States and totals of all topics.
+pub(super) struct Board {
+    gauge: IntGaugeVec,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    topics: BTreeMap<String, (TopicState, TopicTotals)>,
+    is_stopping: bool,
+}
+
+// === impl IdleReason ===
+
+impl IdleReason {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::WantedReached => "wanted_reached",
+            Self::BorderEmpty => "border_empty",
+            Self::PprsBad => "pprs_bad",
+            Self::PagesSpent => "pages_spent",
+            Self::LowDisk => "low_disk",
+        }
+    }
+}
+
+// === impl TopicState ===
+
+impl TopicState {
+    const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Crawling,
+        Self::Draining,
+        Self::Idle(IdleReason::WantedReached),
+        Self::Idle(IdleReason::BorderEmpty),
+        Self::Idle(IdleReason::PprsBad),
+        Self::Idle(IdleReason::PagesSpent),
+        Self::Idle(IdleReason::LowDisk),
+    ];
+
+    /// State and reason, as labels.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Starting => ("starting", "none"),
+            Self::Crawling => ("crawling", "none"),
+            Self::Draining => ("draining", "none"),
+            Self::Idle(reason) => ("idle", reason.name()),
+        }
+    }
+}
+
+// === impl Board ===
+
+impl Board {
+    pub(super) fn new<'a>(topics: impl Iterator<Item = &'a str>, metrics: &Metrics) -> Self {
+        let options = Opts::new(
+            "sitescout_topic_state",
+            "1 for what a topic does now, 0 for what it does not",
+        );
+        let gauge = IntGaugeVec::new(options, &["topic", "state", "reason"]);
+        let topics = topics.map(|topic| {
+            let nothing = (TopicState::Starting, TopicTotals::default());
+            (topic.to_owned(), nothing)
+        });
+        let board = Self {
+            gauge: metrics.add(gauge.expect("the name and the labels are constants")),
+            known: Mutex::new(Known {
+                topics: topics.collect(),
+                is_stopping: false,
+            }),
+        };
+        let topics: Vec<String> = board.lock().topics.keys().cloned().collect();
+        for topic in &topics {
+            board.show(topic, TopicState::Starting);
+        }
+        board
+    }
+
+    pub(super) fn set(&self, topic: &str, state: TopicState) {
+        if let Some(known) = self.lock().topics.get_mut(topic) {
+            known.0 = state;
+        }
+        self.show(topic, state);
+    }
+
+    pub(super) fn count(&self, topic: &str, totals: &TopicTotals) {
+        if let Some(known) = self.lock().topics.get_mut(topic) {
+            known.1 = *totals;
+        }
+    }
+
+    /// The service is asked to end.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopping = true;
+    }
+
+    /// Why the service is not ready, if it is not.
+    pub(super) fn unready(&self) -> Option<String> {
+        let known = self.lock();
+        if known.is_stopping {
+            return Some("stopping".to_owned());
+        }
+        let mut starting = known.topics.iter();
+        let starting = starting.find(|(_, (state, _))| *state == TopicState::Starting);
+        starting.map(|(topic, _)| format!("the topic {topic} is being opened"))
+    }
+
+    /// A line for `systemctl status`: "3 topics, 1204 relevant, pprs 6.1".
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "for people, two digits are enough"
+    )]
+    pub(super) fn status(&self) -> String {
+        let known = self.lock();
+        let topics = known.topics.values();
+        let (mut relevant, mut finds, mut pages) = (0, 0, 0);
+        for (_, totals) in topics {
+            relevant += totals.relevant;
+            finds += totals.finds;
+            pages += totals.pages;
+        }
+        let number = known.topics.len();
+        let topics = if number == 1 { "topic" } else { "topics" };
+        let pprs = match finds {
+            0 => "no find yet".to_owned(),
+            finds => format!("pprs {:.1}", pages as f64 / finds as f64),
+        };
+        let idle: Vec<String> = known
+            .topics
+            .iter()
+            .filter_map(|(topic, (state, _))| match state {
+                TopicState::Idle(reason) => {
+                    Some(format!("{topic} idle: {}", reason.name().replace('_', " ")))
+                }
+                _ => None,
+            })
+            .collect();
+        let mut line = format!("{number} {topics}, {relevant} relevant, {pprs}");
+        for idle in idle {
+            line.push_str(", ");
+            line.push_str(&idle);
+        }
+        line
+    }
+
+    fn show(&self, topic: &str, now: TopicState) {
+        for state in TopicState::ALL {
+            let (name, reason) = state.names();
+            let gauge = self.gauge.with_label_values(&[topic, name, reason]);
+            gauge.set(i64::from(state == now));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,307 @@
+//! The daemon: crawls for its topics for months, and says how it is.
+//!
+//! | file | question |
+//! |---|---|
+//! | `topic_loop.rs` | what a topic does now, and why it does nothing |
+//! | `board.rs` | how all topics stand: states, totals, the status line |
+//! | `probes.rs` | `/metrics`, `/livez`, `/readyz` |
+//! | `systemd.rs` | ready, status, watchdog, reloading, stopping |
+//! | `disk.rs` | is there room left |
+//!
+//! What is to be done stands in one place, the [`Orders`]; every loop follows them and beats
+//! while it does. Settings and topics are read by whoever starts the service, and read again
+//! by the same means when it is asked to reload.
+//!
+//! Invariants:
+//! - A topic that does not crawl has a reason, and the reason can be read off the figures.
+//! - Idle, paused and waiting loops beat; only a loop that does not come round is stuck.
+//! - A reload is taken up whole or not at all.
+
+mod board;
+mod disk;
+mod probes;
+mod systemd;
+mod topic_loop;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::classify::SiteModel;
+use crate::config::Settings;
+use crate::external::{CrawlMetrics, Seats};
+use crate::fetch::{Fetcher, LiveWeb};
+use crate::store::{SiteStore, StoreError};
+use crate::telemetry::{self, Heartbeats, Metrics};
+use crate::web::PageUrl;
+use board::Board;
+use topic_loop::TopicLoop;
+
+/// The status line is renewed so often, and the disk looked at.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Without a watchdog that says otherwise, a loop is stuck after this time.
+const STUCK: Duration = Duration::from_mins(2);
+
+/// What the service is to do: everything that a reload reads again.
+pub struct Plan {
+    /// The settings.
+    pub settings: Settings,
+    /// What is crawled for.
+    pub topics: Vec<PlannedTopic>,
+}
+
+/// A topic with everything it needs.
+#[derive(Clone)]
+pub struct PlannedTopic {
+    /// Its name.
+    pub name: String,
+    /// What was learned about it.
+    pub model: Arc<SiteModel>,
+    /// Where its crawl begins.
+    pub starts: Vec<PageUrl>,
+    /// It is idle while so many sites are found.
+    pub wanted: Option<u64>,
+}
+
+/// What is asked of the service from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// End when the visits under way have ended.
+    Stop,
+    /// Read settings and topics again.
+    Reload,
+}
+
+/// What a service works with.
+pub struct Service {
+    /// Where everything found is kept.
+    pub store: Arc<dyn SiteStore>,
+    /// Where pages come from.
+    pub web: Arc<LiveWeb>,
+    /// The figures of the process.
+    pub metrics: Metrics,
+}
+
+/// Why a service could not go on.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The address for figures and probes cannot be had.
+    #[error("cannot listen at {0}; set `listen` in [service] to a free address")]
+    Listen(SocketAddr, #[source] io::Error),
+    /// What was found can no longer be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A fault of ours.
+    #[error("a loop of the service broke off")]
+    Broken(#[from] JoinError),
+}
+
+/// What every loop is to do.
+#[derive(Clone)]
+struct Orders {
+    plan: Arc<Plan>,
+    /// Grows with every reload.
+    edition: u64,
+    is_disk_low: bool,
+    is_stopping: bool,
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Crawls until it is asked to stop. `again` reads the plan anew.
+    pub async fn run(
+        self,
+        plan: Plan,
+        mut requests: mpsc::Receiver<Request>,
+        again: impl Fn() -> Result<Plan, String>,
+    ) -> Result<(), ServiceError> {
+        let listen = plan.settings.service.listen;
+        let listener = TcpListener::bind(listen).await;
+        let listener = listener.map_err(|error| ServiceError::Listen(listen, error))?;
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "figures and probes are served");
+        }
+        let heartbeats = Heartbeats::default();
+        let names = plan.topics.iter().map(|topic| topic.name.as_str());
+        let board = Arc::new(Board::new(names, &self.metrics));
+        let state = plan.settings.service.state.clone();
+        let (orders, followed) = watch::channel(Orders {
+            is_disk_low: disk::is_low(&state, plan.settings.service.low_disk, false),
+            plan: Arc::new(plan),
+            edition: 0,
+            is_stopping: false,
+        });
+        let watchdog = systemd::watchdog();
+        let probes = probes::serve(
+            listener,
+            self.metrics.clone(),
+            Arc::clone(&board),
+            heartbeats.clone(),
+            watchdog.unwrap_or(STUCK),
+        );
+        let probes = tokio::spawn(probes);
+        let mut loops = self.start_loops(&followed, &board, &heartbeats);
+        let mut tick = interval(TICK.min(watchdog.unwrap_or(STUCK) / 2));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failure = None;
+        loop {
+            tokio::select! {
+                ended = loops.join_next() => match ended {
+                    None => break,
+                    Some(Ok(Ok(()))) => {}
+                    Some(Ok(Err(error))) => {
+                        failure.get_or_insert(ServiceError::Store(error));
+                        stop(&orders);
+                    }
+                    Some(Err(broken)) if broken.is_cancelled() => {}
+                    Some(Err(broken)) => {
+                        failure.get_or_insert(ServiceError::Broken(broken));
+                        stop(&orders);
+                    }
+                },
+                Some(request) = requests.recv() => match request {
+                    Request::Reload => self.reload(&orders, &again),
+                    // Who asks twice does not want to wait for visits under way.
+                    Request::Stop if stop(&orders) => loops.abort_all(),
+                    Request::Stop => board.stop(),
+                },
+                _ = tick.tick() => {
+                    watch_disk(&orders);
+                    systemd::tell(&board, &heartbeats, watchdog);
+                }
+            }
+        }
+        probes.abort();
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn start_loops(
+        &self,
+        orders: &watch::Receiver<Orders>,
+        board: &Arc<Board>,
+        heartbeats: &Heartbeats,
+    ) -> JoinSet<Result<(), StoreError>> {
+        let plan = Arc::clone(&orders.borrow().plan);
+        let seats = Seats::new(plan.settings.external.crawlers);
+        let metrics = CrawlMetrics::register(&self.metrics);
+        let mut loops = JoinSet::new();
+        for topic in &plan.topics {
+            let topic_loop = TopicLoop {
+                name: topic.name.clone(),
+                store: Arc::clone(&self.store),
+                fetcher: Arc::clone(&self.web) as Arc<dyn Fetcher>,
+                seats: Arc::clone(&seats),
+                metrics: metrics.clone(),
+                board: Arc::clone(board),
+                heartbeats: heartbeats.clone(),
+            };
+            loops.spawn(topic_loop.run(orders.clone()));
+        }
+        loops
+    }
+
+    /// Takes up what can be changed while running, and says what cannot.
+    fn reload(&self, orders: &watch::Sender<Orders>, again: &impl Fn() -> Result<Plan, String>) {
+        systemd::reloading();
+        match again() {
+            Err(error) => {
+                tracing::error!(%error, "not reloaded; everything stays as it was");
+            }
+            Ok(plan) => {
+                let old = Arc::clone(&orders.borrow().plan);
+                for what in needs_restart(&old, &plan) {
+                    tracing::warn!("{what} has changed, and is taken up at the next start only");
+                }
+                telemetry::set_log_level(plan.settings.log.level);
+                self.web.set_pace(&plan.settings.fetch.politeness);
+                orders.send_modify(|orders| {
+                    orders.plan = Arc::new(kept_to(&old, plan));
+                    orders.edition += 1;
+                });
+                tracing::info!("reloaded");
+            }
+        }
+        systemd::ready();
+    }
+}
+
+/// Orders all loops to end; says whether that was ordered before.
+fn stop(orders: &watch::Sender<Orders>) -> bool {
+    systemd::stopping();
+    let mut was_stopping = false;
+    orders.send_modify(|orders| {
+        was_stopping = orders.is_stopping;
+        orders.is_stopping = true;
+    });
+    was_stopping
+}
+
+fn watch_disk(orders: &watch::Sender<Orders>) {
+    orders.send_if_modified(|orders| {
+        let settings = &orders.plan.settings.service;
+        let is_low = disk::is_low(&settings.state, settings.low_disk, orders.is_disk_low);
+        let has_changed = is_low != orders.is_disk_low;
+        orders.is_disk_low = is_low;
+        match (has_changed, is_low) {
+            (true, true) => tracing::error!(
+                state = %settings.state.display(),
+                "the disk is nearly full; crawling pauses until there is room"
+            ),
+            (true, false) => tracing::info!("there is room on the disk again; crawling goes on"),
+            (false, _) => {}
+        }
+        has_changed
+    });
+}
+
+/// What has changed but cannot be taken up while running.
+fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
+    let (one, other) = (&old.settings, &new.settings);
+    let names = |plan: &Plan| -> Vec<String> {
+        plan.topics.iter().map(|topic| topic.name.clone()).collect()
+    };
+    let mut fetch = other.fetch.clone();
+    fetch.politeness.pause = one.fetch.politeness.pause;
+    fetch.politeness.longest_wait = one.fetch.politeness.longest_wait;
+    let changed = [
+        (names(old) != names(new), "the list of topics"),
+        (one.store != other.store, "[store]"),
+        (
+            one.fetch != fetch,
+            "[fetch], beside `pause` and `longest_wait`,",
+        ),
+        (one.log.format != other.log.format, "the format of the log"),
+        (
+            one.external.crawlers != other.external.crawlers,
+            "`crawlers`",
+        ),
+        (one.service.state != other.service.state, "`state`"),
+        (one.service.listen != other.service.listen, "`listen`"),
+    ];
+    let changed = changed.into_iter().filter(|(has_changed, _)| *has_changed);
+    changed.map(|(_, what)| what).collect()
+}
+
+/// The new plan for the topics that run.
+fn kept_to(old: &Plan, new: Plan) -> Plan {
+    let topics = old.topics.iter().map(|topic| {
+        let found = new.topics.iter().find(|other| other.name == topic.name);
+        found.unwrap_or(topic).clone()
+    });
+    let topics = topics.collect();
+    let mut settings = new.settings;
+    settings
+        .service
+        .state
+        .clone_from(&old.settings.service.state);
+    Plan { settings, topics }
+}

@@ -1,0 +1,71 @@
+//! A small server of its own for those who watch: `/metrics`, `/livez`, `/readyz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::telemetry::{Heartbeats, Metrics};
+
+use super::board::Board;
+
+/// What is watched.
+#[derive(Clone)]
+struct Watched {
+    metrics: Metrics,
+    board: Arc<Board>,
+    heartbeats: Heartbeats,
+    limit: Duration,
+}
+
+/// Serves until it is dropped. A loop that has not come round for `limit` is stuck.
+pub(super) async fn serve(
+    listener: TcpListener,
+    metrics: Metrics,
+    board: Arc<Board>,
+    heartbeats: Heartbeats,
+    limit: Duration,
+) {
+    let probes = Router::new()
+        .route("/metrics", get(figures))
+        .route("/livez", get(is_alive))
+        .route("/readyz", get(is_ready))
+        .with_state(Watched {
+            metrics,
+            board,
+            heartbeats,
+            limit,
+        });
+    if let Err(error) = axum::serve(listener, probes).await {
+        tracing::error!(%error, "figures and probes are no longer served");
+    }
+}
+
+async fn figures(State(watched): State<Watched>) -> impl IntoResponse {
+    let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, watched.metrics.render())
+}
+
+async fn is_alive(State(watched): State<Watched>) -> impl IntoResponse {
+    let stuck = watched.heartbeats.stuck(watched.limit);
+    match stuck.is_empty() {
+        true => (StatusCode::OK, "alive\n".to_owned()),
+        false => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("stuck: {}\n", stuck.join(", ")),
+        ),
+    }
+}
+
+async fn is_ready(State(watched): State<Watched>) -> impl IntoResponse {
+    match watched.board.unready() {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    }
+}

@@ -1,0 +1,348 @@
+//! `sitescout run`: what systemd, Prometheus and an operator see of it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+use crate::crawling::{Place, hosts, lines, text, topics};
+use crate::exhaustion::serve;
+use crate::pathologies::Pathologies;
+
+/// Whoever says nothing for so long hangs.
+const LONGEST: Duration = Duration::from_mins(2);
+
+/// A daemon at work, and what it says.
+struct Daemon {
+    child: Child,
+    /// What systemd would hear.
+    notified: UnixDatagram,
+    log: Receiver<Value>,
+    /// Where its probes are.
+    address: String,
+}
+
+impl Daemon {
+    fn start(place: &Place) -> Self {
+        let socket = place.path("notify");
+        let _ = fs::remove_file(&socket);
+        let notified = UnixDatagram::bind(&socket).expect("a socket");
+        notified
+            .set_read_timeout(Some(LONGEST))
+            .expect("a socket with patience");
+        let mut command = place.command("run --config daemon.toml");
+        command
+            .env("NOTIFY_SOCKET", &socket)
+            .env("WATCHDOG_USEC", "1000000")
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let errors = child.stderr.take().expect("a pipe");
+        let (tell, log) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut daemon = Self {
+            child,
+            notified,
+            log,
+            address: String::new(),
+        };
+        let served = daemon.hear("figures and probes are served");
+        let address = served["fields"]["address"].as_str().expect("an address");
+        address.clone_into(&mut daemon.address);
+        daemon
+    }
+
+    /// Waits for a line of the log.
+    fn hear(&self, message: &str) -> Value {
+        loop {
+            let line = self.log.recv_timeout(LONGEST);
+            let line = line.unwrap_or_else(|_| panic!("it never says: {message}"));
+            let told = line["fields"]["message"].as_str().unwrap_or_default();
+            if told.contains(message) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits until systemd is told this.
+    fn notifies(&self, wanted: &str) -> String {
+        let mut message = [0; 4_096];
+        loop {
+            let length = self.notified.recv(&mut message);
+            let length = length.unwrap_or_else(|_| panic!("systemd never hears of {wanted}"));
+            let heard = text(&message[..length]);
+            if heard.contains(wanted) {
+                return heard;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &process])
+            .status();
+        assert!(sent.expect("a shell").success());
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).expect("a server");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: probe\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("a status"), answer)
+    }
+
+    /// Waits until a line stands among the figures.
+    fn shows(&self, figure: &str) {
+        let begin = Instant::now();
+        loop {
+            let (_, figures) = self.get("/metrics");
+            if figures.lines().any(|line| line == figure) {
+                return;
+            }
+            assert!(begin.elapsed() < LONGEST, "no {figure} in {figures}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn end(mut self) -> ExitStatus {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a process") {
+                return status;
+            }
+            if begin.elapsed() > LONGEST {
+                let _ = self.child.kill();
+                panic!("it does not end");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A place with two topics, and settings that lead to a web on loopback.
+fn place() -> (Runtime, Pathologies, Place) {
+    let (runtime, web) = serve();
+    let place = Place::new();
+    topics(&place, &[("boats", ""), ("few", "wanted = 2")]);
+    settings(&place, &web, "", "");
+    (runtime, web, place)
+}
+
+fn settings(place: &Place, web: &Pathologies, service: &str, more: &str) {
+    let settings = format!(
+        "[log]\nformat = 'json'\n\
+         [fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
+         [fetch.politeness]\npause = '0 s'\n\
+         [service]\ntopics = ['boats', 'few']\nmodels = 'models'\nlisten = '127.0.0.1:0'\n\
+         {service}\n{more}\n",
+        web.http()
+    );
+    fs::write(place.path("daemon.toml"), settings).expect("settings");
+}
+
+const IDLE: [&str; 2] = [
+    "sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1",
+    "sitescout_topic_state{reason=\"wanted_reached\",state=\"idle\",topic=\"few\"} 1",
+];
+
+#[test]
+fn a_daemon_tells_how_it_is_and_keeps_what_it_found() {
+    let (_runtime, _web, place) = place();
+    let daemon = Daemon::start(&place);
+    daemon.notifies("READY=1");
+    assert_eq!(daemon.get("/readyz").0, 200);
+    assert_eq!(daemon.get("/livez").0, 200);
+    let judged = daemon.hear("judged");
+    assert!(judged["fields"]["site"].is_string(), "{judged}");
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+    daemon.shows("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"} 0");
+    let (_, figures) = daemon.get("/metrics");
+    assert!(!figures.contains(".example"), "a host among the figures");
+    // Idle is alive.
+    daemon.notifies("WATCHDOG=1");
+    daemon.notifies("few idle: wanted reached");
+    daemon.signal("TERM");
+    daemon.notifies("STOPPING=1");
+    assert!(daemon.end().success());
+    let found = |topic: &str| {
+        let export = format!("export --topic {topic} --format jsonl --state state");
+        hosts(&lines(&place.run(&export)))
+    };
+    let crawl = "crawl boats --json --models models --web warc:coast.warc.gz --state other";
+    let mut alone: Vec<String> = lines(&place.run(crawl))
+        .into_iter()
+        .filter(|line| line["verdict"] == "relevant")
+        .map(|line| line["host"].as_str().expect("a host").to_owned())
+        .collect();
+    alone.sort();
+    let mut boats = found("boats");
+    boats.sort();
+    assert_eq!(boats, alone);
+    assert!(found("few").len() >= 2);
+}
+
+#[test]
+fn a_daemon_takes_up_new_settings_or_stays_as_it_was() {
+    let (_runtime, web, place) = place();
+    let daemon = Daemon::start(&place);
+    daemon.notifies("READY=1");
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+    fs::write(place.path("daemon.toml"), "[service]\ntopic = 1\n").expect("settings");
+    daemon.signal("HUP");
+    daemon.notifies("RELOADING=1");
+    let told = daemon.hear("not reloaded");
+    assert!(
+        told["fields"]["error"]
+            .as_str()
+            .expect("why")
+            .contains("did you mean `topics`"),
+        "{told}"
+    );
+    daemon.notifies("READY=1");
+    // A model that is gone is no reason to stop either.
+    settings(&place, &web, "", "");
+    let model = place.path("models/few/site-model.bin");
+    let bytes = fs::read(&model).expect("a model");
+    fs::remove_file(&model).expect("a model");
+    daemon.signal("HUP");
+    daemon.hear("not reloaded");
+    fs::write(&model, bytes).expect("a model");
+    // More is wanted now, and what cannot be taken up is named.
+    topics(&place, &[("few", "wanted = 3")]);
+    settings(&place, &web, "", "[store]\ncache_bytes = '64 MiB'\n");
+    daemon.signal("HUP");
+    daemon.hear("[store] has changed");
+    daemon.hear("reloaded");
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+    daemon.signal("INT");
+    assert!(daemon.end().success());
+    let few = lines(&place.run("export --topic few --format jsonl --state state"));
+    assert!(few.len() >= 3, "{few:?}");
+}
+
+#[test]
+fn a_daemon_without_room_on_the_disk_pauses_until_there_is() {
+    let (_runtime, web, place) = place();
+    settings(&place, &web, "low_disk = '1 PiB'", "");
+    let daemon = Daemon::start(&place);
+    let paused = "sitescout_topic_state{reason=\"low_disk\",state=\"idle\",topic=\"boats\"} 1";
+    daemon.shows(paused);
+    daemon.notifies("READY=1");
+    daemon.notifies("boats idle: low disk");
+    assert_eq!(
+        web.connections_accepted(),
+        0,
+        "nothing is asked for meanwhile"
+    );
+    settings(&place, &web, "low_disk = '0'", "");
+    daemon.signal("HUP");
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
+    let (_runtime, _web, place) = place();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let mut daemon = Daemon::start(&place);
+        for _ in 0..2 {
+            let judged = daemon.hear("judged");
+            let fields = &judged["fields"];
+            seen.push((fields["topic"].to_string(), fields["site"].to_string()));
+        }
+        daemon.child.kill().expect("a process");
+        let _ = daemon.child.wait();
+        // What it said before it died counts, too.
+        while let Ok(line) = daemon.log.recv_timeout(Duration::from_secs(5)) {
+            if line["fields"]["message"] == "judged" {
+                let fields = &line["fields"];
+                seen.push((fields["topic"].to_string(), fields["site"].to_string()));
+            }
+        }
+    }
+    let all = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), all, "judged twice");
+    let daemon = Daemon::start(&place);
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+}
+
+#[test]
+fn nothing_is_touched_before_everything_is_right() {
+    let (_runtime, web, place) = place();
+    let begin = |settings: &str| {
+        fs::write(place.path("wrong.toml"), settings).expect("settings");
+        let output = place.run("run --config wrong.toml");
+        assert!(!place.path("state").exists(), "{settings}");
+        (output.status.code(), text(&output.stderr))
+    };
+    let lead = format!(
+        "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n",
+        web.http()
+    );
+    for (settings, why) in [
+        (
+            "[service]\ntopics = []\n".to_owned(),
+            "nothing to crawl for",
+        ),
+        (
+            "[service]\ntopics = ['boats']\nmodels = 'models'\n".to_owned(),
+            "without a contact",
+        ),
+        (
+            format!("{lead}[service]\ntopics = ['golf']\nmodels = 'models'\n"),
+            "the topic golf cannot be crawled for",
+        ),
+        (
+            format!("{lead}[service]\ntopics = ['few', 'few']\nmodels = 'models'\n"),
+            "named twice",
+        ),
+        (
+            "[service]\nlisten = 'here'\n".to_owned(),
+            "an address with a port",
+        ),
+    ] {
+        let (status, told) = begin(&settings);
+        assert!(told.contains(why), "{settings}: {told}");
+        assert_eq!(status, Some(78), "{told}");
+    }
+    let output = place.run("run --config daemon.toml --check");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!place.path("state").exists());
+}
