@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use serde_json::Value;
+use sitescout::config::TopicDefinition;
 use tempfile::TempDir;
 
 use crate::fixture;
@@ -54,12 +55,45 @@ impl Coast {
     }
 }
 
-/// The model that comes with the repository.
+/// The models that come with the repository.
+fn kept_models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models")
+}
+
+/// The one to try things out.
 fn kept_model() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    root.join("site-models/sailing")
-        .to_string_lossy()
-        .into_owned()
+    kept_models().join("sailing").to_string_lossy().into_owned()
+}
+
+/// A topic that comes with the repository.
+struct KeptTopic {
+    definition: TopicDefinition,
+    /// The text of its `topic.toml`.
+    text: String,
+    card: String,
+}
+
+fn kept_topics() -> Vec<KeptTopic> {
+    let entries = fs::read_dir(kept_models()).expect("the models");
+    let mut directories: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    directories.sort();
+    let read = |directory: PathBuf| {
+        let file = |name| fs::read_to_string(directory.join(name)).expect("a file of a topic");
+        let text = file("topic.toml");
+        let definition = TopicDefinition::parse(&text);
+        let place = directory.display();
+        let definition = definition.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(directory.ends_with(&definition.name), "{place}");
+        KeptTopic {
+            definition,
+            text,
+            card: file("card.md"),
+        }
+    };
+    directories.into_iter().map(read).collect()
 }
 
 fn stdout(assert: &Assert) -> String {
@@ -196,6 +230,92 @@ fn unseen_sites_are_judged() {
         .filter_map(|site| site["host"].as_str())
         .collect();
     assert_eq!(hosts, unseen);
+}
+
+/// One sailing site, judged by all models; and who is in the small archive for some of them.
+#[test]
+fn kept_models_open_and_know_their_own() {
+    let coast = Coast::new();
+    let own = |topic: &str| match topic {
+        "astronomy" => Some("stargazers.example"),
+        "law_firm" => Some("law-office.example"),
+        "sailing" => Some("harbour-sailing.example"),
+        "school" => Some("primary-school.example"),
+        _ => None,
+    };
+    for topic in kept_topics() {
+        let name = &*topic.definition.name;
+        let own = own(name);
+        let command = format!(
+            "classify --model {} --warc coast.warc.gz --json harbour-sailing.example {}",
+            kept_models().join(name).display(),
+            own.unwrap_or_default()
+        );
+        for site in json_lines(&coast.run(&command).success()) {
+            let is_own = site["host"].as_str() == own;
+            assert_eq!(site["verdict"] == "relevant", is_own, "{name}: {site}");
+            let fingerprint = site["model"].as_str().expect("a fingerprint");
+            assert!(
+                topic.card.contains(&format!("`{fingerprint}`")),
+                "the card of {name} is about another model than {fingerprint}"
+            );
+        }
+    }
+}
+
+/// Nobody asks the network here, so names of real hosts can be wrong, and must say so.
+#[test]
+fn start_sites_of_kept_topics_are_usable_and_real_ones_are_called_unverified() {
+    let coast = Coast::new();
+    let mut names = Vec::new();
+    let mut starts = 0;
+    for KeptTopic {
+        definition, text, ..
+    } in kept_topics()
+    {
+        let name = &definition.name;
+        assert!(!definition.description.is_empty(), "{name}");
+        assert!(!definition.start_sites.is_empty(), "{name}");
+        let is_invented = |site: &String| site.ends_with(".example");
+        if definition.start_sites.iter().all(is_invented) {
+            continue;
+        }
+        let marked = text
+            .split_once("start_sites")
+            .is_some_and(|(above, _)| above.contains("# Unverified: "));
+        assert!(marked, "{name} does not say that its hosts are unverified");
+        starts += definition.start_sites.len();
+        names.push(definition.name);
+    }
+    // The archive has none of them. Each must be tried all the same, and only once.
+    let command = format!(
+        "crawl {} --models {} --web warc:coast.warc.gz",
+        names.join(" "),
+        kept_models().display()
+    );
+    let crawled = stdout(&coast.run(&command).success());
+    let tried = crawled
+        .lines()
+        .filter(|line| line.ends_with("(unreachable)"));
+    assert_eq!((tried.count(), crawled.lines().count()), (starts, starts));
+}
+
+/// What people read before they choose a model.
+#[test]
+fn the_table_of_kept_models_says_what_their_cards_say() {
+    let readme = fs::read_to_string(kept_models().join("README.md")).expect("the README");
+    for KeptTopic {
+        definition, card, ..
+    } in kept_topics()
+    {
+        let title = "| pages per site | precision |";
+        let mut lines = card.lines().skip_while(|line| !line.starts_with(title));
+        let measures = lines.nth(2).expect("a row of measures");
+        let row = format!("| `{}` |", definition.name);
+        let row = readme.lines().find(|line| line.starts_with(&row));
+        let row = row.unwrap_or_else(|| panic!("no row about {}", definition.name));
+        assert!(row.ends_with(measures), "{row} is not {measures}");
+    }
 }
 
 #[test]
