@@ -10,7 +10,7 @@ use clap::Args;
 use crate::config::{Settings, TopicDefinition};
 use crate::training::{Card, Labels, OTHER, fit_model};
 
-use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, Web, WebSource};
+use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, TOPIC_FILE, Web, WebSource};
 use super::terminal::{complain, say};
 use super::{ExitCode, in_file, read_settings};
 
@@ -108,6 +108,13 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let bytes = model.to_bytes();
     sources::write_whole(&directory.join(MODEL_FILE), &bytes)?;
     sources::write_whole(&directory.join(CARD_FILE), card.to_markdown().as_bytes())?;
+    // Start sites are looked for beside the model.
+    let beside = directory.join(TOPIC_FILE);
+    if let Some(text) = &topic.file
+        && !fs::exists(&beside)?
+    {
+        sources::write_whole(&beside, text.as_bytes())?;
+    }
     say(&format!(
         "{}: {} bytes, learned from {targets} sites of `{}` and {} others",
         directory.join(MODEL_FILE).display(),
@@ -136,25 +143,14 @@ struct Topic {
     name: String,
     description: String,
     labels: Labels,
+    /// The text of its file, if it has one.
+    file: Option<String>,
 }
 
 fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
     let file = Path::new(&arguments.topic);
     if file.extension() == Some(OsStr::new("toml")) {
-        ensure!(
-            arguments.labels.is_none(),
-            "{} names its training sites; leave --labels out",
-            file.display()
-        );
-        let definition =
-            TopicDefinition::parse(&read_settings(file)?).map_err(|error| in_file(file, &error))?;
-        let labels = Labels::of_topic(&definition).with_context(|| file.display().to_string())?;
-        sources::tell_remarks(file, &labels);
-        return Ok(Topic {
-            name: definition.name,
-            description: definition.description,
-            labels,
-        });
+        return read_topic_file(file, arguments.labels.as_deref());
     }
     let Some(path) = &arguments.labels else {
         bail!(
@@ -162,24 +158,54 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
             arguments.topic
         );
     };
-    let labels = sources::read_labels(path)?;
-    let topics = labels.topics();
-    if !topics.contains(&arguments.topic.as_str()) {
-        ensure!(
-            arguments.topic != OTHER,
-            "`{OTHER}` is what all topics are told from"
-        );
-        bail!(
-            "no site is labelled `{}`; there are: {}",
-            arguments.topic,
-            topics.join(", ")
-        );
-    }
     Ok(Topic {
         name: arguments.topic.clone(),
         description: String::new(),
-        labels,
+        labels: labels_with(path, &arguments.topic)?,
+        file: None,
     })
+}
+
+/// A topic that a user wrote down, with training sites of its own or those of a labels file.
+fn read_topic_file(file: &Path, labels: Option<&Path>) -> anyhow::Result<Topic> {
+    let text = read_settings(file)?;
+    let definition = TopicDefinition::parse(&text).map_err(|error| in_file(file, &error))?;
+    let names_sites = !(definition.target_sites.is_empty() && definition.other_sites.is_empty());
+    let own = Labels::of_topic(&definition).with_context(|| file.display().to_string())?;
+    let labels = match (names_sites, labels) {
+        (true, None) => own,
+        (false, Some(path)) => labels_with(path, &definition.name)?,
+        (true, Some(_)) => bail!(
+            "{} names its training sites; leave --labels out",
+            file.display()
+        ),
+        (false, None) => bail!(
+            "{} names no training sites: list `target_sites` and `other_sites` in its [training], \
+             or say with --labels which they are",
+            file.display()
+        ),
+    };
+    sources::tell_remarks(file, &labels);
+    Ok(Topic {
+        name: definition.name,
+        description: definition.description,
+        labels,
+        file: Some(text),
+    })
+}
+
+/// Reads labels, among which the topic must be.
+fn labels_with(path: &Path, topic: &str) -> anyhow::Result<Labels> {
+    let labels = sources::read_labels(path)?;
+    let topics = labels.topics();
+    if !topics.contains(&topic) {
+        ensure!(topic != OTHER, "`{OTHER}` is what all topics are told from");
+        bail!(
+            "no site is labelled `{topic}`; there are: {}",
+            topics.join(", ")
+        );
+    }
+    Ok(labels)
 }
 
 /// The command line, with the names of files only.

@@ -52,8 +52,8 @@ impl TopicDefinition {
             });
             let (target_sites, other_sites) = top.section("training", |training| {
                 (
-                    training.required("target_sites", groups_of_texts),
-                    training.required("other_sites", groups_of_texts),
+                    training.value("target_sites", Vec::new(), groups_of_texts),
+                    training.value("other_sites", Vec::new(), groups_of_texts),
                 )
             });
             Self {
@@ -100,7 +100,6 @@ mod tests {
             .collect();
         let wanted = [
             "1:1: `name` is missing",
-            "1:1: `training.other_sites` is missing",
             "1:1: unknown key `start` at the top of the file; did you mean `start_sites`?",
             "3:16: `training.target_sites` must be a list of texts, or of lists of texts that \
              belong together, not a list",

@@ -546,10 +546,8 @@ pub(crate) fn topics(place: &Place, topics: &[(&str, &str)]) {
         let directory = place.path("models").join(name);
         fs::create_dir_all(&directory).expect("a directory");
         fs::copy(&model, directory.join("site-model.bin")).expect("a model");
-        let topic = format!(
-            "name = '{name}'\nstart_sites = ['harbour-sailing.example']\n{wishes}\n\
-             [training]\ntarget_sites = []\nother_sites = []\n"
-        );
+        let topic =
+            format!("name = '{name}'\nstart_sites = ['harbour-sailing.example']\n{wishes}\n");
         fs::write(directory.join("topic.toml"), topic).expect("a topic");
     }
 }

@@ -173,14 +173,40 @@ fn a_topic_file_says_the_same_as_labels() {
         "{card}"
     );
 
+    // Whoever crawls looks for start sites beside the model.
+    let written = fs::read_to_string(coast.path("topic.toml")).expect("a topic");
+    let beside = fs::read_to_string(coast.path("files/sailing/topic.toml")).expect("a topic");
+    assert_eq!(beside, written);
+
     coast.write("topic.toml", "name = \"sailing\"\nstarts = []\n");
     let wrong = coast.run("train topic.toml --warc coast.warc.gz").code(78);
-    for wanted in [
-        "`training.target_sites` is missing",
-        "did you mean `start_sites`?",
-    ] {
-        assert!(stderr(&wrong).contains(wanted), "{}", stderr(&wrong));
-    }
+    let told = stderr(&wrong);
+    assert!(told.contains("did you mean `start_sites`?"), "{told}");
+}
+
+#[test]
+fn a_topic_file_without_training_sites_needs_labels() {
+    let coast = Coast::new();
+    coast.write(
+        "topic.toml",
+        "name = \"sailing\"\ndescription = \"Boats.\"\n",
+    );
+    let train = "train topic.toml --warc coast.warc.gz";
+    let told = stderr(&coast.run(train).code(1));
+    assert!(told.contains("names no training sites"), "{told}");
+    assert!(!coast.path("site-models").exists(), "nothing was written");
+    coast
+        .run(&format!("{train} --labels coast.labels.tsv"))
+        .success();
+    let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
+    assert!(card.contains("Boats."), "{card}");
+    coast.write("topic.toml", "name = \"rowing\"\n");
+    let told = stderr(
+        &coast
+            .run(&format!("{train} --labels coast.labels.tsv"))
+            .code(1),
+    );
+    assert!(told.contains("no site is labelled `rowing`"), "{told}");
 }
 
 #[test]
