@@ -52,7 +52,7 @@ use serde::{Deserialize, Serialize};
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError, TakenSite,
+    KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError, TakenSite, Taking,
     TopicId, TopicOpening,
 };
 use sitescout::web::{ModelFingerprint, PageUrl, SiteReport, SiteVisit, Verdict};
@@ -295,6 +295,7 @@ impl Crawl {
             sites_per_domain: u32::MAX,
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
+            recheck_after: ExternalSettings::default().recheck_after,
         };
         let topic = runtime
             .block_on(store.open_topic(opening))
@@ -384,7 +385,9 @@ impl Crawl {
     }
 
     fn take(&self, most: usize) -> Vec<TakenSite> {
-        let taking = self.store.take(self.topic, most, SystemTime::now());
+        let taking = self
+            .store
+            .take(self.topic, Taking::any(most, SystemTime::now()));
         self.runtime.block_on(taking).expect("a store")
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::section::Section;
-use super::value::{choice, duration, host_patterns, number, whole_number};
+use super::value::{choice, duration, duration_or_never, host_patterns, number, whole_number};
 
 /// `[external]`: how the graph of sites is walked.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,8 @@ pub struct ExternalSettings {
     pub sites_per_address: usize,
     /// What becomes of verdicts when the model of the topic has changed.
     pub old_verdicts: OldVerdicts,
+    /// After how long a relevant site is looked at again, if ever.
+    pub recheck_after: Option<Duration>,
     /// How often the visit to a site is put off before it is given up.
     pub max_deferrals: usize,
     /// The pages over which recent pprs is measured.
@@ -97,6 +99,11 @@ impl ExternalSettings {
                 whole_number(1..=1_000_000_000),
             ),
             old_verdicts: external.value("old_verdicts", self.old_verdicts, choice(&old_verdicts)),
+            recheck_after: external.value(
+                "recheck_after",
+                self.recheck_after,
+                duration_or_never(Duration::from_hours(1)..=Duration::from_hours(24 * 36_500)),
+            ),
             max_deferrals: external.value(
                 "max_deferrals",
                 self.max_deferrals,
@@ -143,6 +150,7 @@ impl Default for ExternalSettings {
             sites_per_domain: 20,
             sites_per_address: 1_000,
             old_verdicts: OldVerdicts::Keep,
+            recheck_after: Some(Duration::from_hours(24 * 30)),
             max_deferrals: 3,
             pprs_window: 5_000,
             pprs_factor: 10.0,

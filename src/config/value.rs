@@ -133,6 +133,19 @@ pub(super) fn duration(
     }
 }
 
+/// The same, or `"never"`.
+pub(super) fn duration_or_never(
+    range: RangeInclusive<Duration>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<Option<Duration>, String> {
+    move |value| match value.as_str() {
+        Some("never") => Ok(None),
+        _ => match duration(range)(value) {
+            Ok(time) => Ok(Some(time)),
+            Err(wanted) => Err(format!("\"never\" or {wanted}")),
+        },
+    }
+}
+
 /// A text; an empty one means that there is none.
 pub(super) fn optional_text(value: &DeValue<'_>) -> Result<Option<String>, String> {
     text(value).map(|text| Some(text).filter(|text| !text.is_empty()))

@@ -12,12 +12,15 @@
 //! - With one crawler at a time the order of visits is decided by the store alone, and is
 //!   the same every time.
 //! - A crawl that is stopped loses nothing: what was not finished is visited again.
+//! - Sites that are looked at again never keep those waiting that were never seen: while there
+//!   are such, at most one visit in four goes to an old one.
 
 mod edges;
 mod metrics;
 mod ordering;
 mod pool;
 mod progress;
+mod recheck_share;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -29,8 +32,8 @@ use tokio::time::sleep;
 use crate::config::{ExternalSettings, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, TopicId, TopicOpening,
-    TopicTotals,
+    NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking, TopicId,
+    TopicOpening, TopicTotals,
 };
 use crate::telemetry::Heartbeat;
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
@@ -42,6 +45,7 @@ pub use ordering::{Ordering, ordering};
 pub use pool::Seats;
 use pool::{Ended, Pool};
 pub use progress::RecentPprs;
+use recheck_share::RecheckShare;
 
 /// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -107,6 +111,7 @@ pub struct ExternalCrawler {
     full_addresses: Arc<BTreeSet<IpAddr>>,
     /// Whoever watches knows by it that the crawl comes round.
     heartbeat: Option<Heartbeat>,
+    recheck_share: RecheckShare,
 }
 
 // === impl ExternalCrawler ===
@@ -128,6 +133,7 @@ impl ExternalCrawler {
             sites_per_domain: u32::try_from(external.sites_per_domain).unwrap_or(u32::MAX),
             model: topic.crawler.model().fingerprint(),
             old_verdicts: external.old_verdicts,
+            recheck_after: external.recheck_after,
         };
         let id = store.open_topic(opening).await?;
         let full = store.full_addresses(id, external.sites_per_address());
@@ -145,6 +151,7 @@ impl ExternalCrawler {
             goals: topic.goals,
             full_addresses: Arc::new(full_addresses),
             heartbeat: None,
+            recheck_share: RecheckShare::default(),
         })
     }
 
@@ -215,20 +222,27 @@ impl ExternalCrawler {
     }
 
     async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {
-        let Goals { wanted, max_pages } = self.goals;
-        let is_reached = wanted.is_some_and(|wanted| totals.finds >= wanted);
-        if is_reached && !self.pool.is_rejudging() && !self.has_to_rejudge().await? {
+        if self.has_enough(totals) && !self.pool.is_rejudging() && !self.has_to_rejudge().await? {
             return Ok(Some(EndReason::WantedReached));
         }
+        let max_pages = self.goals.max_pages;
         if max_pages.is_some_and(|most| totals.pages >= most) {
             return Ok(Some(EndReason::PagesSpent));
         }
         Ok(self.recent.is_bad().then_some(EndReason::PprsBad))
     }
 
-    /// Whether finds are counted that a model made which the topic no longer has.
+    fn has_enough(&self, totals: &TopicTotals) -> bool {
+        let wanted = self.goals.wanted;
+        wanted.is_some_and(|wanted| totals.finds >= wanted)
+    }
+
+    /// Whether finds are counted that a model made which the topic no longer has, or that are
+    /// to be looked at again by now: who is no longer relevant makes room for another.
     async fn has_to_rejudge(&self) -> Result<bool, StoreError> {
-        Ok(self.store.next_due(self.topic).await? == Some(REJUDGED))
+        let due = self.store.next_due(self.topic).await?;
+        let is_due = due.recheck.is_some_and(|due| due <= SystemTime::now());
+        Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
     /// Sends internal crawlers to the best sites while there are seats.
@@ -237,15 +251,30 @@ impl ExternalCrawler {
         if free == 0 {
             return Ok(());
         }
-        let now = SystemTime::now();
+        let taking = Taking {
+            most: free,
+            rechecks: self.recheck_share.of(free),
+            is_border_open: !self.has_enough(totals),
+            now: SystemTime::now(),
+        };
         let prior = self.ordering.prior(totals);
         let is_scarce = totals.border < self.settings.scarce_border as u64;
         // The paper knows one threshold.
-        let purpose = match is_scarce && self.settings.strategy != Strategy::Paper {
+        let links = match is_scarce && self.settings.strategy != Strategy::Paper {
             true => Purpose::VerdictAndManyLinks,
             false => Purpose::VerdictAndLinks,
         };
-        for mut taken in self.store.take(self.topic, free, now).await? {
+        let sites = self.store.take(self.topic, taking).await?;
+        let known = sites.iter().filter(|taken| taken.verdict.is_some());
+        self.recheck_share.note(sites.len(), known.count());
+        let model = self.pool.model();
+        for mut taken in sites {
+            // What the same model said is to be confirmed, at the least cost. Links that stand
+            // on the pages it takes are welcome, as they may be new.
+            let purpose = match taken.model == Some(model) {
+                true => Purpose::Verdict,
+                false => links,
+            };
             taken.rank = self.ordering.recommendation(&taken.standing);
             let visit = SiteVisit {
                 prior,
@@ -275,7 +304,9 @@ impl ExternalCrawler {
     /// How long until a deferred site is due, if that is soon.
     async fn next_due(&self) -> Result<Option<Duration>, StoreError> {
         let due = self.store.next_due(self.topic).await?;
-        let wait = due.map(|due| due.duration_since(SystemTime::now()).unwrap_or_default());
+        let wait = due
+            .deferred
+            .map(|due| due.duration_since(SystemTime::now()).unwrap_or_default());
         Ok(wait.filter(|wait| *wait <= PATIENCE))
     }
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
 use crate::store::TakenSite;
-use crate::web::{SiteReport, SiteVisit};
+use crate::web::{ModelFingerprint, SiteReport, SiteVisit};
 
 /// Seats for internal crawlers, shared by topics.
 #[derive(Debug)]
@@ -98,6 +98,11 @@ impl Pool {
             visits: JoinSet::new(),
             orders: HashMap::new(),
         }
+    }
+
+    /// The model that judges.
+    pub(super) fn model(&self) -> ModelFingerprint {
+        self.crawler.model().fingerprint()
     }
 
     pub(super) fn free_seats(&self) -> usize {

@@ -251,6 +251,9 @@ fn load_site(
             changes.put_raw(keys::border(topic, rank, record.discovered), host);
         }
         Phase::Due(seconds) => changes.put_raw(keys::due(topic, seconds, site), host),
+        Phase::Recheck(seconds) => {
+            changes.put_raw(keys::recheck(topic, seconds, site), host);
+        }
         Phase::Taken | Phase::Judged => {}
     }
     changes.put(keys::site(topic, site), &record);

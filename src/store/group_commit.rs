@@ -11,7 +11,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::SystemTime;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,7 +22,7 @@ use super::keys;
 use super::orders::Ledger;
 use super::records::StoreRecord;
 use super::transaction::Transaction;
-use super::{NewSite, Outcome, Recorded, StoreError, TakenSite, TopicId, TopicOpening};
+use super::{NewSite, Outcome, Recorded, StoreError, TakenSite, Taking, TopicId, TopicOpening};
 
 /// So many orders may wait.
 const QUEUE_LENGTH: usize = 1_024;
@@ -37,7 +36,7 @@ type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 pub(super) enum Order {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
-    Take(TopicId, usize, SystemTime, Reply<Vec<TakenSite>>),
+    Take(TopicId, Taking, Reply<Vec<TakenSite>>),
     Record(Vec<Outcome>, Reply<Vec<Recorded>>),
     Load(Vec<DumpLine>, Reply<()>),
 }
@@ -175,11 +174,9 @@ fn carry_out(
         Order::Enter(topic, sites, reply) => {
             settle(ledger.enter(transaction, topic, sites), transaction, reply)
         }
-        Order::Take(topic, most, now, reply) => settle(
-            ledger.take(transaction, topic, most, now),
-            transaction,
-            reply,
-        ),
+        Order::Take(topic, taking, reply) => {
+            settle(ledger.take(transaction, topic, taking), transaction, reply)
+        }
         Order::Load(lines, reply) => {
             let mut lines = lines.into_iter();
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
@@ -215,7 +212,7 @@ fn settle<T: Send + 'static>(
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::config::OldVerdicts;
@@ -292,6 +289,7 @@ mod tests {
             sites_per_domain: 1_000_000,
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
+            recheck_after: None,
         };
         let topic = store.open_topic(topic).await.unwrap();
         (store, topic)
@@ -351,7 +349,8 @@ mod tests {
         let engine = Arc::new(Watched::default());
         let (store, topic) = opened(&engine).await;
         store.enter(topic, vec![site(1)]).await.unwrap();
-        let taken = store.take(topic, 1, SystemTime::now()).await.unwrap();
+        let taking = Taking::any(1, SystemTime::now());
+        let taken = store.take(topic, taking).await.unwrap();
         let visit = SiteVisit::entering(&taken[0].entrance);
         let report = SiteReport {
             verdict: Verdict::Relevant,

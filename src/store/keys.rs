@@ -8,7 +8,8 @@
 //! | `s` topic host | a site: how it stands, and where in its life it is |
 //! | `r` topic rank tie discovery | the border, best first; the value is the host |
 //! | `d` topic time host | deferred sites by the time at which they are due |
-//! | `k` topic host | sites handed out and not yet reported on |
+//! | `c` topic time host | relevant sites by the time at which they are looked at again |
+//! | `k` topic host | sites handed out and not yet reported on; the value says where they were |
 //! | `e` topic target domain source | an edge, by the registrable domain of its source |
 //! | `v` topic host | the verdict on a site |
 //! | `x` topic host | the evidence for it |
@@ -16,6 +17,7 @@
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `i` topic address | how many sites at an address were judged |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
+//! | `h` topic | after how long relevant sites are looked at again, as the index `c` has it |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
@@ -42,6 +44,10 @@ pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
 
 pub(super) fn model(topic: TopicId) -> Vec<u8> {
     of_topic(b'f', topic)
+}
+
+pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
+    of_topic(b'h', topic)
 }
 
 pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {
@@ -97,12 +103,14 @@ pub(super) fn border(topic: TopicId, rank: Rank, discovered: u64) -> Vec<u8> {
 }
 
 pub(super) fn due(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
-    let host = site.as_str().as_bytes();
-    let (topic, seconds) = (topic.0.to_be_bytes(), seconds.to_be_bytes());
-    join(b'd', &[&topic, &seconds, host])
+    at_time(b'd', topic, seconds, site)
 }
 
-/// The time in a key made by [`due`].
+pub(super) fn recheck(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
+    at_time(b'c', topic, seconds, site)
+}
+
+/// The time in a key made by [`due`] or [`recheck`].
 pub(super) fn due_seconds(key: &[u8]) -> Option<u64> {
     let bytes = key.get(3..11)?;
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
@@ -150,6 +158,12 @@ pub(super) fn host_of(bytes: &[u8]) -> Option<SiteId> {
 
 fn of_host(kind: u8, topic: TopicId, site: &SiteId) -> Vec<u8> {
     join(kind, &[&topic.0.to_be_bytes(), site.as_str().as_bytes()])
+}
+
+fn at_time(kind: u8, topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
+    let host = site.as_str().as_bytes();
+    let (topic, seconds) = (topic.0.to_be_bytes(), seconds.to_be_bytes());
+    join(kind, &[&topic, &seconds, host])
 }
 
 fn join(kind: u8, parts: &[&[u8]]) -> Vec<u8> {

@@ -11,7 +11,8 @@
 //! - A site is handed out to one visitor at a time. One that was handed out when the
 //!   process died is handed out again after the next start.
 //! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
-//!   is renewed gets a new number, and its old one is given up.
+//!   changes, or is renewed by another model, gets a new number, and its old one is given up.
+//!   One that is confirmed keeps its number: confidence, evidence and time are new.
 //! - A verdict can be read when it is durable, and not before.
 
 mod dump;
@@ -20,6 +21,7 @@ mod group_commit;
 mod keys;
 mod orders;
 mod reading;
+mod rechecks;
 mod records;
 mod sled_engine;
 mod transaction;
@@ -30,7 +32,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -56,13 +58,10 @@ pub trait SiteStore: Send + Sync {
     /// Takes sites up into the border; says how many of them were not known.
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError>;
 
-    /// Hands out sites to be visited: those that are due, then the best of the border.
-    async fn take(
-        &self,
-        topic: TopicId,
-        most: usize,
-        now: SystemTime,
-    ) -> Result<Vec<TakenSite>, StoreError>;
+    /// Hands out sites to be visited: those that were deferred and are due, some that are to
+    /// be looked at again, then the best of the border. Seats that are left go to more of those
+    /// that are to be looked at again.
+    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Vec<TakenSite>, StoreError>;
 
     /// Records what became of sites that were handed out. Durable when it returns. For each
     /// outcome, what came of it.
@@ -74,9 +73,8 @@ pub trait SiteStore: Send + Sync {
     /// Addresses at which so many sites were judged, or more.
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError>;
 
-    /// When the next site that was visited before is due. [`REJUDGED`] if it is one whose
-    /// model has changed.
-    async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError>;
+    /// When the next sites that were visited before are due.
+    async fn next_due(&self, topic: TopicId) -> Result<NextDue, StoreError>;
 
     /// Verdicts of a topic in the order of their numbers, those after `after`.
     async fn judged(
@@ -111,6 +109,31 @@ pub struct TopicOpening {
     pub model: ModelFingerprint,
     /// What becomes of verdicts of other models.
     pub old_verdicts: OldVerdicts,
+    /// After how long relevant sites are looked at again, if ever. It is counted from the last
+    /// verdict, also for sites that were judged when this was another time.
+    pub recheck_after: Option<Duration>,
+}
+
+/// Which sites are to be handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taking {
+    /// So many at most.
+    pub most: usize,
+    /// So many of them to be looked at again, while there are others.
+    pub rechecks: usize,
+    /// Whether the border is open: else only sites that were visited before are handed out.
+    pub is_border_open: bool,
+    /// Who is due by now is due.
+    pub now: SystemTime,
+}
+
+/// When sites that were visited before are due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NextDue {
+    /// The first of those that were deferred. [`REJUDGED`] if it is one whose model has changed.
+    pub deferred: Option<SystemTime>,
+    /// The first of those that are to be looked at again.
+    pub recheck: Option<SystemTime>,
 }
 
 /// How border sites are ranked. A border that was sorted by another ranking is sorted anew
@@ -174,6 +197,8 @@ pub struct TakenSite {
     pub deferrals: u16,
     /// Its verdict, if it has one that the visit is to renew.
     pub verdict: Option<Verdict>,
+    /// The model that made it.
+    pub model: Option<ModelFingerprint>,
 }
 
 /// What became of a site that was handed out.
@@ -209,7 +234,7 @@ pub enum Resolution {
 /// What came of an outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The number of the verdict, if there is one.
+    /// The number of the verdict, if there is a new one.
     pub seq: Option<u64>,
     /// How many sites at the address of this one were judged.
     pub sites_at_address: u32,
@@ -266,7 +291,7 @@ pub struct JudgedSite {
     pub rank: f64,
     /// Whether the crawl began with it.
     pub is_start: bool,
-    /// When it was recorded.
+    /// When it was recorded, or last confirmed.
     pub judged_at: SystemTime,
     /// The model that judged.
     pub model: ModelFingerprint,
@@ -291,6 +316,8 @@ pub struct SiteFile {
     pub recommended_by: Vec<Recommendation>,
     /// The verdict, if there is one.
     pub judged: Option<JudgedSite>,
+    /// When it is to be looked at again, if it is relevant.
+    pub recheck: Option<SystemTime>,
     /// The evidence for it, if it is kept.
     pub evidence: Option<Evidence>,
 }
@@ -495,14 +522,9 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn take(
-        &self,
-        topic: TopicId,
-        most: usize,
-        now: SystemTime,
-    ) -> Result<Vec<TakenSite>, StoreError> {
+    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Vec<TakenSite>, StoreError> {
         self.writer
-            .order(|reply| Order::Take(topic, most, now, reply))
+            .order(|reply| Order::Take(topic, taking, reply))
             .await
     }
 
@@ -522,7 +544,7 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn next_due(&self, topic: TopicId) -> Result<Option<SystemTime>, StoreError> {
+    async fn next_due(&self, topic: TopicId) -> Result<NextDue, StoreError> {
         self.read(move |engine| reading::next_due(engine, topic))
             .await
     }
@@ -548,6 +570,21 @@ impl SiteStore for KeyValueStore {
 impl fmt::Debug for KeyValueStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyValueStore").finish_non_exhaustive()
+    }
+}
+
+// === impl Taking ===
+
+impl Taking {
+    /// Sites of any kind, as many as there are seats.
+    #[must_use]
+    pub fn any(most: usize, now: SystemTime) -> Self {
+        Self {
+            most,
+            rechecks: most,
+            is_border_open: true,
+            now,
+        }
     }
 }
 

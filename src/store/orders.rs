@@ -1,13 +1,14 @@
 //! What the orders do to the records.
 //!
 //! Invariants: a site is in the border's index, in the index of due times, among the sites
-//! handed out, or judged, and its record says which. The sums in a site's record are those
-//! of its edges. Totals are those of the records.
+//! handed out, or judged (and if it is relevant, perhaps in the index of those that are looked
+//! at again), and its record says which. The sums in a site's record are those of its edges.
+//! Totals are those of the records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use crate::web::{PageUrl, SiteId, UndecidedReason, Verdict};
@@ -15,6 +16,7 @@ use crate::web::{PageUrl, SiteId, UndecidedReason, Verdict};
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::reading;
+use super::rechecks;
 use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,
@@ -23,7 +25,7 @@ use super::transaction::Transaction;
 use super::upkeep::Upkeep;
 use super::{
     NewEdge, NewSite, Outcome, REJUDGED, Rank, Ranking, Recorded, Resolution, StoreError,
-    TakenSite, TopicId, TopicOpening, TopicTotals,
+    TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -51,6 +53,7 @@ struct OpenTopic {
     ranking: Arc<dyn Ranking>,
     sites_per_domain: u32,
     edges: EdgeRetention,
+    recheck_after: Option<Duration>,
 }
 
 /// The weights of the edges to a site that come from one registrable domain.
@@ -106,6 +109,7 @@ impl Ledger {
             ranking: topic.ranking,
             sites_per_domain: topic.sites_per_domain,
             edges: self.settings.edges,
+            recheck_after: topic.recheck_after,
         };
         let number = if let Some(TopicNumber(number)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
@@ -143,6 +147,8 @@ impl Ledger {
                 None
             }
         });
+        let recheck = Upkeep::recheck(changes, number, topic.recheck_after)?;
+        self.upkeep.extend(recheck);
         for (_, site) in self.returned.extract_if(.., |(topic, _)| *topic == number) {
             let known = site_record(changes, number, &site)?;
             open.place(changes, number, &site, known);
@@ -182,29 +188,38 @@ impl Ledger {
         &self,
         changes: Changing<'_, '_>,
         topic: TopicId,
-        most: usize,
-        now: SystemTime,
+        taking: Taking,
     ) -> Result<Vec<TakenSite>, StoreError> {
         self.topic(topic)?;
         let mut record = topic_record(changes, topic)?;
         let mut taken = Vec::new();
-        let now = records::seconds(now);
-        let due: Vec<Entry> = {
-            let prefix = keys::of_topic(b'd', topic);
+        let now = records::seconds(taking.now);
+        let first_due = |changes: &Transaction<'_, dyn Engine>, kind: u8, most: usize| {
+            let prefix = keys::of_topic(kind, topic);
             let entries = changes.scan(&prefix).take_while(|entry| match entry {
                 Ok((key, _)) => keys::due_seconds(key).is_some_and(|seconds| seconds <= now),
                 Err(_) => true,
             });
-            entries.take(most).collect::<Result<_, _>>()?
+            entries
+                .take(most)
+                .collect::<Result<Vec<Entry>, StoreError>>()
         };
-        let best: Vec<Entry> = {
-            let prefix = keys::of_topic(b'r', topic);
-            let entries = changes.scan(&prefix).take(most - due.len());
-            entries.collect::<Result<_, _>>()?
+        let due = first_due(changes, b'd', taking.most)?;
+        let seats = taking.most - due.len();
+        let mut again = first_due(changes, b'c', seats)?;
+        let best: Vec<Entry> = match taking.is_border_open {
+            true => {
+                let prefix = keys::of_topic(b'r', topic);
+                let kept = again.len().min(taking.rechecks);
+                let entries = changes.scan(&prefix).take(seats - kept);
+                entries.collect::<Result<_, _>>()?
+            }
+            false => Vec::new(),
         };
+        again.truncate(seats - best.len());
         record.totals.deferred -= due.len() as u64;
         record.totals.border -= best.len() as u64;
-        for (key, host) in due.into_iter().chain(best) {
+        for (key, host) in due.into_iter().chain(again).chain(best) {
             let site = keys::host_of(&host);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
             taken.push(hand_out(changes, topic, site)?);
@@ -230,6 +245,8 @@ impl Ledger {
     }
 
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
+    /// Those that are confirmed from time to time are younger than their numbers, but their
+    /// evidence is renewed with them: they are passed over.
     fn forget_old_evidence(&self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
         let oldest = SystemTime::now() - self.settings.evidence_age;
         let aged_until: u64 = changes.get(keys::AGED)?.unwrap_or_default();
@@ -240,11 +257,14 @@ impl Ledger {
             .collect::<Result<_, _>>()?;
         for (key, value) in entries {
             let (topic, site) = reading::verdict_place(&key, &value)?;
-            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
-            let Some(verdict) = verdict.filter(|verdict| verdict.judged_at() < oldest) else {
+            let Some(verdict) = changes.get::<VerdictRecord>(&keys::verdict(topic, &site))? else {
                 break;
             };
-            changes.remove(keys::evidence(topic, &site));
+            if verdict.judged_at() < oldest {
+                changes.remove(keys::evidence(topic, &site));
+            } else if !matches!(site_record(changes, topic, &site)?.phase, Phase::Recheck(_)) {
+                break;
+            }
             changes.put(keys::AGED.to_vec(), &verdict.seq());
         }
         Ok(())
@@ -318,6 +338,7 @@ impl OpenTopic {
             let reason = "a site was reported on that was not handed out";
             return Err(StoreError::damaged(&keys::site(topic, &site), reason));
         }
+        let from = claimed_from(changes, topic, &site)?;
         changes.remove(keys::claim(topic, &site));
         record.totals.pages += report.cost.pages as u64;
         known.entrance = report.entrance.to_string();
@@ -328,10 +349,13 @@ impl OpenTopic {
                 // Edges may have come while it was away.
                 let rank = self.ranking.rank(&known.standing());
                 known.last_rank = (rank.value, rank.tie);
-                put_back(changes, topic, &site, &mut known, &mut record.totals)?;
+                put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
             }
             Resolution::Kept => {
-                known.phase = Phase::Judged;
+                known.phase = match &old {
+                    Some(old) => self.phase_after(changes, topic, &site, old.verdict()),
+                    None => Phase::Judged,
+                };
                 known.deferrals = 0;
                 record.totals.taken -= 1;
             }
@@ -345,14 +369,14 @@ impl OpenTopic {
                 record.totals.taken -= 1;
             }
             Resolution::Judged => {
-                known.phase = Phase::Judged;
+                known.phase = self.phase_after(changes, topic, &site, report.verdict);
                 known.deferrals = 0;
                 record.totals.taken -= 1;
                 recorded = judge(changes, outcome, old.as_ref(), &known, &mut record.totals)?;
             }
         }
         changes.put(keys::site(topic, &site), &known);
-        if recorded.seq.is_some() {
+        if outcome.resolution == Resolution::Judged {
             for edge in &outcome.edges {
                 self.recommend(changes, topic, &site, edge, &mut record)?;
             }
@@ -377,6 +401,18 @@ impl OpenTopic {
         Ok(recorded)
     }
 
+    /// Where in its life a site is that was looked at just now.
+    fn phase_after(
+        &self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        site: &SiteId,
+        verdict: Verdict,
+    ) -> Phase {
+        let now = SystemTime::now();
+        rechecks::phase_after(changes, topic, site, verdict, now, self.recheck_after)
+    }
+
     fn keeps_edges_to(&self, verdict: Verdict) -> bool {
         match self.edges {
             EdgeRetention::All => true,
@@ -397,7 +433,7 @@ impl OpenTopic {
             let site = entrance.site();
             // Most targets were never visited, and their record is needed in any case.
             let known: Option<SiteRecord> = changes.get(&keys::site(topic, &site))?;
-            if known.is_none_or(|known| known.phase != Phase::Judged) {
+            if known.is_none_or(|known| !known.phase.is_judged()) {
                 break;
             }
             let verdict = changes.get::<VerdictRecord>(&keys::verdict(topic, &site))?;
@@ -522,7 +558,8 @@ impl DomainSum {
     }
 }
 
-/// Gives a verdict its number and adds it to the totals; one that it replaces leaves them.
+/// Gives a verdict its number and adds it to the totals; one that it replaces leaves them. One
+/// that says what the old one said keeps its number: nobody is to hear of it again.
 fn judge(
     changes: Changing<'_, '_>,
     outcome: &Outcome,
@@ -531,10 +568,15 @@ fn judge(
     totals: &mut TopicTotals,
 ) -> Result<Recorded, StoreError> {
     let (topic, report) = (outcome.topic, &outcome.report);
-    let mut store = store(changes)?;
-    store.last_seq += 1;
-    let seq = store.last_seq;
-    changes.put(keys::STORE.to_vec(), &store);
+    let confirmed = old.filter(|old| old.is_confirmed_by(report, known.is_start));
+    let seq = if let Some(old) = confirmed {
+        old.seq()
+    } else {
+        let mut store = store(changes)?;
+        store.last_seq += 1;
+        changes.put(keys::STORE.to_vec(), &store);
+        store.last_seq
+    };
     let key = keys::verdict(topic, &report.site);
     if let Some(old) = old {
         count(totals, old.verdict(), old.is_start(), |number| *number -= 1);
@@ -559,7 +601,7 @@ fn judge(
     let address = report.address.filter(|_| takes_room(report.verdict));
     let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
     Ok(Recorded {
-        seq: Some(seq),
+        seq: confirmed.is_none().then_some(seq),
         sites_at_address,
     })
 }
@@ -652,13 +694,16 @@ fn hand_out(
     let entrance = known.entrance.parse::<PageUrl>();
     let damaged = |reason: &str| StoreError::damaged(&keys::site(topic, &site), reason);
     let entrance = entrance.map_err(|_| damaged("its entrance is no address"))?;
+    let claim = keys::claim(topic, &site);
     match known.phase {
-        Phase::Border { value, tie } => known.last_rank = (value, tie),
-        Phase::Due(_) => {}
+        Phase::Border { value, tie } => {
+            known.last_rank = (value, tie);
+            changes.put_raw(claim, Vec::new());
+        }
+        Phase::Due(_) | Phase::Recheck(_) => changes.put(claim, &known.phase),
         Phase::Taken | Phase::Judged => return Err(damaged("it stands in two places")),
     }
     let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
-    changes.put_raw(keys::claim(topic, &site), Vec::new());
     known.phase = Phase::Taken;
     changes.put(keys::site(topic, &site), &known);
     Ok(TakenSite {
@@ -666,34 +711,52 @@ fn hand_out(
         standing: known.standing(),
         rank: known.last_rank.0,
         deferrals: known.deferrals,
-        verdict: verdict.map(|verdict| verdict.verdict()),
+        verdict: verdict.as_ref().map(VerdictRecord::verdict),
+        model: verdict.as_ref().map(VerdictRecord::model),
         site,
     })
 }
 
+/// Where a site was before it was handed out, if that was not the border.
+fn claimed_from(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<Option<Phase>, StoreError> {
+    let key = keys::claim(topic, site);
+    let value = changes.get_raw(&key)?.filter(|value| !value.is_empty());
+    value.map(|value| records::decode(&key, &value)).transpose()
+}
+
 /// Puts a site that was handed out back into the border, at the rank it had there, or if it
-/// has a verdict, among those that are due. A deferred one was due, so it need not wait any
-/// longer.
+/// has a verdict, among those that are due, where it was. A deferred one was due, so it need
+/// not wait any longer.
 fn put_back(
     changes: Changing<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     known: &mut SiteRecord,
+    from: Option<Phase>,
     totals: &mut TopicTotals,
 ) -> Result<(), StoreError> {
     let host = site.as_str().as_bytes().to_vec();
     let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
-    if verdict.is_some() {
-        let due = records::seconds(REJUDGED);
-        known.phase = Phase::Due(due);
-        changes.put_raw(keys::due(topic, due, site), host);
-        totals.deferred += 1;
-    } else {
+    if verdict.is_none() {
         let (value, tie) = known.last_rank;
         let rank = Rank { value, tie };
         known.phase = Phase::border(rank);
         changes.put_raw(keys::border(topic, rank, known.discovered), host);
         totals.border += 1;
+    } else if let Some(Phase::Recheck(due)) = from {
+        known.phase = rechecks::schedule(changes, topic, site, due);
+    } else {
+        let due = match from {
+            Some(Phase::Due(due)) => due,
+            _ => records::seconds(REJUDGED),
+        };
+        known.phase = Phase::Due(due);
+        changes.put_raw(keys::due(topic, due, site), host);
+        totals.deferred += 1;
     }
     changes.put(keys::site(topic, site), known);
     totals.taken -= 1;
@@ -711,7 +774,8 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
         let site = keys::last_host(&key).ok_or_else(damaged)?;
         let mut record = topic_record(changes, topic)?;
         let mut known = site_record(changes, topic, &site)?;
-        put_back(changes, topic, &site, &mut known, &mut record.totals)?;
+        let from = claimed_from(changes, topic, &site)?;
+        put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
         changes.put(keys::topic_record(topic), &record);
         changes.remove(key);
         returned.push((topic, site));

@@ -1,20 +1,20 @@
 //! What can be read without the writer.
 //!
 //! Invariant: a verdict is shown only when it is durable, that is, when its number is at most
-//! the last that was synced.
+//! the last that was synced. One that was confirmed keeps its number, so its new confidence may
+//! be seen some milliseconds before it is durable: what it says about the site is not new.
 
 use std::net::IpAddr;
-use std::time::SystemTime;
 
 use crate::web::SiteId;
 
 use super::engine::Engine;
 use super::keys;
 use super::records::{
-    self, EdgeRecord, EvidenceRecord, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
+    self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
 };
 use super::transaction::Transaction;
-use super::{JudgedSite, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
+use super::{JudgedSite, NextDue, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
 
 pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
     let topics = engine.scan(keys::TOPICS, None).map(|entry| {
@@ -49,14 +49,17 @@ pub(super) fn full_addresses(
     Ok(full)
 }
 
-pub(super) fn next_due(
-    engine: &dyn Engine,
-    topic: TopicId,
-) -> Result<Option<SystemTime>, StoreError> {
-    let prefix = keys::of_topic(b'd', topic);
-    let first = engine.scan(&prefix, None).next().transpose()?;
-    let seconds = first.and_then(|(key, _)| keys::due_seconds(&key));
-    Ok(seconds.map(records::time))
+pub(super) fn next_due(engine: &dyn Engine, topic: TopicId) -> Result<NextDue, StoreError> {
+    let first_of = |kind: u8| {
+        let prefix = keys::of_topic(kind, topic);
+        let first = engine.scan(&prefix, None).next().transpose()?;
+        let seconds = first.and_then(|(key, _)| keys::due_seconds(&key));
+        Ok::<_, StoreError>(seconds.map(records::time))
+    };
+    Ok(NextDue {
+        deferred: first_of(b'd')?,
+        recheck: first_of(b'c')?,
+    })
 }
 
 pub(super) fn judged(
@@ -131,6 +134,10 @@ pub(super) fn site(
         standing: known.standing(),
         recommended_by,
         judged: judged.map(|record| record.into_judged(site.clone())),
+        recheck: match known.phase {
+            Phase::Recheck(due) => Some(records::time(due)),
+            _ => None,
+        },
         evidence: evidence.map(EvidenceRecord::into_evidence),
     }))
 }

@@ -86,6 +86,8 @@ pub(super) enum Phase {
     Due(u64),
     /// It was judged.
     Judged,
+    /// It was judged relevant, and is to be looked at again, in seconds since 1970.
+    Recheck(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -210,6 +212,11 @@ impl Phase {
             tie: rank.tie,
         }
     }
+
+    /// Whether the verdict stands, and nobody is on the way to renew it.
+    pub(super) fn is_judged(self) -> bool {
+        matches!(self, Self::Judged | Self::Recheck(_))
+    }
 }
 
 // === impl EdgeRecord ===
@@ -245,6 +252,12 @@ impl VerdictRecord {
             alias_of: report.alias_of.as_ref().map(ToString::to_string),
             address: report.address,
         }
+    }
+
+    /// Whether a report says again what readers of lists were told, by the same model.
+    pub(super) fn is_confirmed_by(&self, report: &SiteReport, is_start: bool) -> bool {
+        let are_relevant = self.verdict().is_relevant() && report.verdict.is_relevant();
+        are_relevant && self.model() == report.model && self.is_start == is_start
     }
 
     pub(super) fn seq(&self) -> u64 {

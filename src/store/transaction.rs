@@ -62,7 +62,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         found.map(|value| records::decode(key, &value)).transpose()
     }
 
-    fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.order.get(key).or_else(|| self.changes.get(key)) {
             Some(changed) => Ok(changed.clone()),
             None => self.engine.get(key),

@@ -1,16 +1,19 @@
-//! Work that takes long: sorting a border anew, making sites due whose model has changed.
+//! Work that takes long: sorting a border anew, making sites due whose model has changed, or
+//! that are to be looked at again after another time than before.
 //!
 //! Invariant: it is done in portions, each of them a transaction, so that a border of ten
 //! million sites is never held in memory. One that is broken off in the middle is begun anew
 //! when its topic is opened the next time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::web::ModelFingerprint;
 
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::orders::{site_record, topic_record};
+use super::rechecks;
 use super::records::{self, Phase, SiteRecord, VerdictRecord};
 use super::transaction::Transaction;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
@@ -33,6 +36,8 @@ enum Task {
     Rank(Arc<dyn Ranking>),
     /// Make sites due whose verdicts are not of this model: all of them, or relevant ones.
     Rejudge { model: ModelFingerprint, all: bool },
+    /// Look at relevant sites again so long after they were judged, or never.
+    Recheck { after: Option<Duration> },
 }
 
 // === impl Upkeep ===
@@ -70,12 +75,31 @@ impl Upkeep {
         Ok((done != Some((model.bits(), all))).then_some(upkeep))
     }
 
+    /// None if the sites stand there already. Else notes that they are to be, whatever the time
+    /// is when the topic is opened next.
+    pub(super) fn recheck(
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        after: Option<Duration>,
+    ) -> Result<Option<Self>, StoreError> {
+        let done: Option<Option<u64>> = changes.get(&keys::recheck_after(topic))?;
+        if done == Some(after.map(|after| after.as_secs())) {
+            return Ok(None);
+        }
+        changes.remove(keys::recheck_after(topic));
+        Ok(Some(Self {
+            topic,
+            task: Task::Recheck { after },
+            after: keys::of_topic(b'v', topic),
+        }))
+    }
+
     /// Does a portion, and says whether that was the last.
     pub(super) fn work(&mut self, changes: Changing<'_, '_>) -> Result<bool, StoreError> {
         let topic = self.topic;
         let kind = match self.task {
             Task::Rank(_) => b's',
-            Task::Rejudge { .. } => b'v',
+            Task::Rejudge { .. } | Task::Recheck { .. } => b'v',
         };
         let prefix = keys::of_topic(kind, topic);
         let portion: Vec<Entry> = changes
@@ -93,6 +117,12 @@ impl Upkeep {
                         record.totals.deferred += u64::from(make_due(changes, topic, key)?);
                     }
                 }
+                Task::Recheck { after } => {
+                    let verdict: VerdictRecord = records::decode(key, value)?;
+                    if verdict.verdict().is_relevant() {
+                        reschedule(changes, topic, key, &verdict, *after)?;
+                    }
+                }
             }
         }
         let is_last = portion.len() < PORTION;
@@ -104,6 +134,14 @@ impl Upkeep {
                 Task::Rank(ranking) => ranking.name().clone_into(&mut record.ordering),
                 Task::Rejudge { model, all } => {
                     changes.put(keys::model(topic), &(model.bits(), *all));
+                }
+                Task::Recheck { after } => {
+                    let seconds = after.map(|after| after.as_secs());
+                    changes.put(keys::recheck_after(topic), &seconds);
+                    // Evidence was passed over that nobody is going to renew any more.
+                    if after.is_none() {
+                        changes.remove(keys::AGED.to_vec());
+                    }
                 }
             }
         }
@@ -138,9 +176,10 @@ fn make_due(changes: Changing<'_, '_>, topic: TopicId, verdict: &[u8]) -> Result
     let site = keys::last_host(verdict);
     let site = site.ok_or_else(|| StoreError::damaged(verdict, "it names no site"))?;
     let mut known = site_record(changes, topic, &site)?;
-    if known.phase != Phase::Judged {
+    if !known.phase.is_judged() {
         return Ok(false);
     }
+    rechecks::cancel(changes, topic, &site, known.phase);
     let due = records::seconds(REJUDGED);
     known.phase = Phase::Due(due);
     let host = site.as_str().as_bytes().to_vec();
@@ -149,13 +188,33 @@ fn make_due(changes: Changing<'_, '_>, topic: TopicId, verdict: &[u8]) -> Result
     Ok(true)
 }
 
+/// Gives a relevant site another time at which it is looked at again.
+fn reschedule(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    key: &[u8],
+    verdict: &VerdictRecord,
+    after: Option<Duration>,
+) -> Result<(), StoreError> {
+    let site = keys::last_host(key);
+    let site = site.ok_or_else(|| StoreError::damaged(key, "it names no site"))?;
+    let mut known = site_record(changes, topic, &site)?;
+    if known.phase.is_judged() {
+        let (judged, at) = (verdict.verdict(), verdict.judged_at());
+        rechecks::cancel(changes, topic, &site, known.phase);
+        known.phase = rechecks::phase_after(changes, topic, &site, judged, at, after);
+        changes.put(keys::site(topic, &site), &known);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
 
     use super::*;
     use crate::config::OldVerdicts;
-    use crate::store::{KeyValueStore, NewSite, SiteStore, Standing, TopicOpening};
+    use crate::store::{KeyValueStore, NewSite, SiteStore, Standing, Taking, TopicOpening};
 
     /// In the order of discovery, or against it.
     struct Found {
@@ -186,6 +245,7 @@ mod tests {
             sites_per_domain: u32::MAX,
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
+            recheck_after: None,
         }
     }
 
@@ -200,7 +260,8 @@ mod tests {
         });
         store.enter(topic, entrances.collect()).await.unwrap();
         store.open_topic(opening(true)).await.unwrap();
-        let taken = store.take(topic, sites, SystemTime::now()).await.unwrap();
+        let taking = Taking::any(sites, SystemTime::now());
+        let taken = store.take(topic, taking).await.unwrap();
         let hosts = taken.iter().map(|taken| taken.site.to_string());
         let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));
         assert!(hosts.eq(wanted));

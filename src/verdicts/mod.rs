@@ -13,7 +13,7 @@ use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
 
-/// A site that has a verdict and cannot be reached is tried again after so many times as long
+/// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.
 const LONGER_EACH_TIME: u32 = 8;
 
@@ -130,10 +130,12 @@ impl Ledger {
             UndecidedReason::Deferred { not_before } if may_defer => {
                 Resolution::Deferred(not_before)
             }
-            // What was known about a site is not given up because it is out of order today.
+            // What was known about a site is not given up because it is out of order today, or
+            // because it shows a sign that says so and nothing else.
             UndecidedReason::Unreachable
             | UndecidedReason::Failing
             | UndecidedReason::BadCertificate
+            | UndecidedReason::NothingSpoke
                 if was_decided && may_defer =>
             {
                 let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());

@@ -16,7 +16,7 @@ fn the_shipped_file_is_the_defaults_and_sets_every_key() {
     assert_eq!(Settings::parse(SHIPPED), Ok(Settings::default()));
     assert_eq!(Settings::keys_left_out(SHIPPED), Vec::<String>::new());
     assert_eq!(Settings::parse(""), Ok(Settings::default()));
-    assert_eq!(Settings::keys_left_out("").len(), 67);
+    assert_eq!(Settings::keys_left_out("").len(), 68);
 }
 
 #[test]
@@ -161,6 +161,22 @@ fn wrong_settings_for_the_live_web_say_what_would_be_right() {
         let found = problems(&format!("[fetch]\n{setting}\n"));
         assert_eq!(found.len(), 1, "{setting}: {found:?}");
         assert!(found[0].contains(wanted), "{setting}: {found:?}");
+    }
+}
+
+#[test]
+fn relevant_sites_are_looked_at_again_after_a_time_or_never() {
+    let recheck_after = |value: &str| {
+        let text = format!("[external]\nrecheck_after = {value}\n");
+        Settings::parse(&text).map(|settings| settings.external.recheck_after)
+    };
+    let week = Duration::from_hours(24 * 7);
+    assert_eq!(recheck_after("'7 days'"), Ok(Some(week)));
+    assert_eq!(recheck_after("'never'"), Ok(None));
+    for wrong in ["'1 min'", "'always'", "7", "''"] {
+        let problems = recheck_after(wrong).expect_err("a problem").to_string();
+        let wanted = "must be \"never\" or a time from 1h to ";
+        assert!(problems.contains(wanted), "{wrong}: {problems}");
     }
 }
 

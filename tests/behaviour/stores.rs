@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
-    StoreError, TakenSite, TopicId, TopicOpening,
+    StoreError, TakenSite, Taking, TopicId, TopicOpening,
 };
 use sitescout::web::{
     ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit, StopReason,
@@ -55,6 +55,9 @@ impl Ranking for FirstCome {
 /// The model of all reports below.
 const MODEL: ModelFingerprint = ModelFingerprint::from_bits(7);
 
+const DAY: Duration = Duration::from_hours(24);
+const RECHECK_AFTER: Duration = Duration::from_hours(24 * 30);
+
 fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
     TopicOpening {
         name: "sailing".to_owned(),
@@ -62,6 +65,7 @@ fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
         sites_per_domain: 3,
         model: MODEL,
         old_verdicts: OldVerdicts::Keep,
+        recheck_after: Some(RECHECK_AFTER),
     }
 }
 
@@ -107,7 +111,7 @@ impl Shelf {
     }
 
     async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
-        let taken = self.store.take(self.topic, most, now).await;
+        let taken = self.store.take(self.topic, Taking::any(most, now)).await;
         let host = |taken: TakenSite| taken.site.to_string();
         taken.expect("sites").into_iter().map(host).collect()
     }
@@ -289,7 +293,8 @@ async fn deferred_sites_come_back_when_they_are_due_and_not_before() {
         assert_eq!(seq, None, "no verdict");
         assert_eq!(shelf.take_at(9, now).await, [""; 0]);
         let due = shelf.store.next_due(shelf.topic).await.expect("a read");
-        let due = due.expect("a time").duration_since(now).expect("later");
+        let due = due.deferred.expect("a time");
+        let due = due.duration_since(now).expect("later");
         assert!(due > Duration::from_mins(59) && due <= Duration::from_hours(1));
         assert_eq!(shelf.take_at(9, not_before).await, ["shy.example"]);
         shelf
@@ -327,7 +332,8 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
         let mut outcome = outcome(shelf.topic, "old.example", alias, Vec::new());
         outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
         shelf.store.record(vec![outcome]).await.expect("a record");
-        let taken = shelf.store.take(shelf.topic, 1, SystemTime::now()).await;
+        let taking = Taking::any(1, SystemTime::now());
+        let taken = shelf.store.take(shelf.topic, taking).await;
         let [heir] = &taken.expect("sites")[..] else {
             panic!("one site");
         };
@@ -431,10 +437,8 @@ async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() 
                 shelf.store.open_topic(opening).await.expect("a topic");
             };
             open(7).await;
-            assert_eq!(
-                shelf.store.next_due(shelf.topic).await.expect("a read"),
-                None
-            );
+            let next = shelf.store.next_due(shelf.topic).await.expect("a read");
+            assert_eq!(next.deferred, None);
             open(8).await;
             open(8).await;
             let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
@@ -447,14 +451,186 @@ async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() 
             wanted.push("next.org");
             assert_eq!(shelf.take(9).await, wanted);
             for (at, host) in due.iter().enumerate() {
-                let seq = shelf.judge(host, Verdict::Relevant, Vec::new()).await;
-                assert_eq!(seq, Some(at as u64 + 3));
+                let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+                outcome.report.model = ModelFingerprint::from_bits(8);
+                let recorded = shelf.store.record(vec![outcome]).await.expect("a record");
+                assert_eq!(recorded[0].seq, Some(at as u64 + 3));
             }
             let totals = shelf.store.totals(shelf.topic).await.expect("totals");
             let relevant = 1 + u64::from(due.contains(&"bad.test"));
             assert_eq!((totals.relevant, totals.deferred), (relevant, 0));
             assert_eq!(totals.relevant + totals.irrelevant, 2);
         }
+    }
+}
+
+// === looking again ===
+
+/// When the next relevant site is to be looked at again, from now on.
+async fn next_recheck(shelf: &Shelf) -> Option<Duration> {
+    let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+    let due = due.recheck?.duration_since(SystemTime::now());
+    Some(due.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_before() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["good.example", "bad.test"], false).await;
+        shelf.take(9).await;
+        for (host, verdict) in [
+            ("good.example", Verdict::Relevant),
+            ("bad.test", Verdict::Irrelevant),
+        ] {
+            shelf.judge(host, verdict, Vec::new()).await;
+        }
+        let now = SystemTime::now();
+        let before = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!(before.deferred, 0, "nobody asked for it");
+        let due = next_recheck(&shelf).await.expect("a time");
+        assert!(due > 29 * DAY && due <= RECHECK_AFTER);
+        assert_eq!(shelf.take_at(9, now + 29 * DAY).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, now + 31 * DAY).await, ["good.example"]);
+        assert_eq!(next_recheck(&shelf).await, None, "it is under way");
+
+        // It says the same again: no news, but fresh.
+        let mut same = outcome(shelf.topic, "good.example", Verdict::Relevant, Vec::new());
+        same.report.confidence = SiteConfidence::new(0.875).expect("a confidence");
+        same.edges = vec![edge("new.org", 0.5, 0.5)];
+        let recorded = shelf.store.record(vec![same]).await.expect("a record");
+        assert_eq!(recorded[0].seq, None);
+        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let numbers: Vec<(u64, f64)> = judged
+            .iter()
+            .map(|judged| (judged.seq, judged.confidence))
+            .collect();
+        assert_eq!(numbers, [(1, 0.875), (2, 0.75)]);
+        let after = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((after.finds, after.relevant, after.irrelevant), (1, 1, 1));
+        assert_eq!((after.pages, after.border), (before.pages + 2, 1));
+        assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
+
+        // It says something else.
+        let later = now + 62 * DAY;
+        assert_eq!(shelf.take_at(9, later).await, ["good.example", "new.org"]);
+        let parked = Verdict::Undecided(UndecidedReason::Parked);
+        let seq = shelf.judge("good.example", parked, Vec::new()).await;
+        assert_eq!(seq, Some(3));
+        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let verdicts: Vec<(u64, Verdict)> = judged
+            .iter()
+            .map(|judged| (judged.seq, judged.verdict))
+            .collect();
+        assert_eq!(verdicts, [(2, Verdict::Irrelevant), (3, parked)]);
+        let after = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((after.finds, after.relevant, after.undecided), (0, 0, 1));
+        assert_eq!(next_recheck(&shelf).await, None);
+    }
+}
+
+#[tokio::test]
+async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
+    for shelf in Shelf::all().await {
+        let old = ["a.example", "b.test", "c.org", "d.net"];
+        shelf.enter(&old, false).await;
+        shelf.enter(&["shy.example"], false).await;
+        shelf.take(9).await;
+        for host in old {
+            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+        }
+        let now = SystemTime::now() + 31 * DAY;
+        let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before: now });
+        shelf.judge("shy.example", deferred, Vec::new()).await;
+        shelf.enter(&["new.example", "newer.test"], false).await;
+        let take = async |most, rechecks, is_border_open| {
+            let taking = Taking {
+                most,
+                rechecks,
+                is_border_open,
+                now,
+            };
+            let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
+            let hosts = taken.iter().map(|taken| taken.site.to_string());
+            hosts.collect::<Vec<_>>()
+        };
+        assert_eq!(take(1, 1, true).await, ["shy.example"]);
+        assert_eq!(take(2, 1, true).await, ["a.example", "new.example"]);
+        assert_eq!(take(1, 0, false).await, ["b.test"], "the border is closed");
+        assert_eq!(take(9, 0, true).await, ["c.org", "d.net", "newer.test"]);
+    }
+}
+
+#[tokio::test]
+async fn another_time_to_look_again_holds_for_those_judged_before() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["good.example"], false).await;
+        shelf.take(9).await;
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        let reopen = async |recheck_after| {
+            let opening = TopicOpening {
+                recheck_after,
+                ..opening(Combined)
+            };
+            shelf.store.open_topic(opening).await.expect("a topic");
+            next_recheck(&shelf).await
+        };
+        let week = reopen(Some(7 * DAY)).await.expect("a time");
+        assert!(week > 6 * DAY && week <= 7 * DAY, "{week:?}");
+        assert_eq!(reopen(None).await, None);
+        let after = SystemTime::now() + 400 * DAY;
+        assert_eq!(shelf.take_at(9, after).await, [""; 0]);
+        let year = reopen(Some(365 * DAY)).await.expect("a time");
+        assert!(year > 364 * DAY && year <= 365 * DAY, "{year:?}");
+        assert_eq!(shelf.take_at(9, after).await, ["good.example"]);
+        assert_eq!(shelf.take_at(9, after).await, [""; 0], "once");
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_is_broken_off_or_finds_nothing_out_leaves_the_verdict() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["good.example"], false).await;
+        shelf.take(9).await;
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        let before = next_recheck(&shelf).await.expect("a time");
+        let later = SystemTime::now() + 31 * DAY;
+        assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
+        let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
+        shelf.judge("good.example", interrupted, Vec::new()).await;
+        assert!(next_recheck(&shelf).await.expect("a time") <= before);
+        assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
+        let mut kept = outcome(shelf.topic, "good.example", interrupted, Vec::new());
+        kept.resolution = Resolution::Kept;
+        let recorded = shelf.store.record(vec![kept]).await.expect("a record");
+        assert_eq!(recorded[0].seq, None);
+        assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
+        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        assert_eq!((judged.len(), judged[0].seq), (1, 1));
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.finds, totals.taken, totals.deferred), (1, 0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_new_model_does_not_wait_until_sites_are_looked_at_again() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["good.example"], false).await;
+        shelf.take(9).await;
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        let anew = TopicOpening {
+            model: ModelFingerprint::from_bits(8),
+            old_verdicts: OldVerdicts::RejudgeRelevant,
+            ..opening(Combined)
+        };
+        shelf.store.open_topic(anew).await.expect("a topic");
+        assert_eq!(next_recheck(&shelf).await, None, "it stands in one place");
+        assert_eq!(shelf.take(9).await, ["good.example"]);
     }
 }
 
@@ -605,6 +781,29 @@ async fn everything_is_there_after_closing_and_who_was_handed_out_is_free_again(
         .expect("verdicts");
     assert_eq!(after, before);
     assert_eq!(shelf.take(9).await, ["b.test", "c.org"]);
+}
+
+#[tokio::test]
+async fn who_was_being_looked_at_again_when_the_process_died_is_so_after_the_next_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let shelf = Shelf::over(open(&path).await, None).await;
+    shelf.enter(&["a.example"], false).await;
+    shelf.take(9).await;
+    shelf
+        .judge("a.example", Verdict::Relevant, Vec::new())
+        .await;
+    let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+    let later = SystemTime::now() + 31 * DAY;
+    assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
+    drop(shelf);
+    let shelf = Shelf::over(open(&path).await, None).await;
+    let again = shelf.store.next_due(shelf.topic).await.expect("a read");
+    assert_eq!(again, due);
+    assert_eq!(shelf.take(9).await, [""; 0]);
+    let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+    assert_eq!((totals.taken, totals.deferred, totals.border), (0, 0, 0));
+    assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
 }
 
 #[tokio::test]
