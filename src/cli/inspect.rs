@@ -71,6 +71,9 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
             judged.model
         )?,
     }
+    if let Some(recheck) = file.recheck {
+        writeln!(out, "to be looked at again: {}", sources::date(recheck))?;
+    }
     if let Some(evidence) = &file.evidence {
         writeln!(out, "\npages:")?;
         for step in &evidence.steps {
@@ -165,6 +168,7 @@ fn as_json(file: &SiteFile) -> Value {
         "host": file.site.as_str(),
         "entrance": file.entrance.as_str(),
         "judged": judged,
+        "recheck": file.recheck.map(sources::date),
         "pages": pages.collect::<Vec<_>>(),
         "edges": file.standing.edges,
         "domains": file.standing.domains,

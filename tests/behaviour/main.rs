@@ -32,6 +32,7 @@ mod crawling;
 #[cfg(unix)]
 mod daemon;
 mod exhaustion;
+mod freshness;
 
 // === settings and commands ===
 mod commands;

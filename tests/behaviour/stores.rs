@@ -126,8 +126,12 @@ impl Shelf {
 
 /// Opens a store that another handle may just be closing.
 async fn open(directory: &Path) -> KeyValueStore {
+    open_with(directory, &StoreSettings::default()).await
+}
+
+async fn open_with(directory: &Path, settings: &StoreSettings) -> KeyValueStore {
     for _ in 0..500 {
-        match KeyValueStore::open(directory, &StoreSettings::default()) {
+        match KeyValueStore::open(directory, settings) {
             Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
             opened => return opened.expect("a store"),
         }
@@ -754,6 +758,34 @@ async fn evidence_is_forgotten_with_age_and_the_verdict_stays() {
         assert_eq!(file.evidence.is_some(), is_kept);
         assert_eq!(file.judged.map(|judged| judged.seq), Some(1));
     }
+}
+
+#[tokio::test]
+async fn evidence_is_forgotten_with_age_when_nobody_looks_again_any_more() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let shelf = Shelf::over(open(&path).await, None).await;
+    shelf.enter(&["old.test", "new.org"], true).await;
+    shelf.take(1).await;
+    // The forgetting passes it over: it would be renewed before it is too old.
+    shelf.judge("old.test", Verdict::Relevant, Vec::new()).await;
+    drop(shelf);
+    let settings = StoreSettings {
+        evidence_age: Duration::ZERO,
+        ..StoreSettings::default()
+    };
+    let store = open_with(&path, &settings).await;
+    let shelf = Shelf::over(store, None).await;
+    let never = TopicOpening {
+        recheck_after: None,
+        ..opening(Combined)
+    };
+    shelf.store.open_topic(never).await.expect("a topic");
+    assert_eq!(shelf.take(9).await, ["new.org"]);
+    shelf.judge("new.org", Verdict::Relevant, Vec::new()).await;
+    let site: SiteId = "old.test".parse().expect("a host");
+    let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+    assert_eq!(file.expect("a file").evidence, None);
 }
 
 // === on disk ===
