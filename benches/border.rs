@@ -296,6 +296,7 @@ impl Crawl {
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
             recheck_after: ExternalSettings::default().recheck_after,
+            watched_pages: 5_000,
         };
         let topic = runtime
             .block_on(store.open_topic(opening))

@@ -374,25 +374,13 @@ pub(super) fn summary(totals: &TopicTotals) -> String {
 }
 
 /// Pages per relevant site that was found.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "for people, two digits are enough"
-)]
 pub(super) fn pprs(totals: &TopicTotals) -> String {
-    match totals.finds {
-        0 => "-".to_owned(),
-        finds => format!("{:.1}", totals.pages as f64 / finds as f64),
-    }
+    let pprs = totals.tally().pprs();
+    pprs.map_or_else(|| "-".to_owned(), |pprs| format!("{pprs:.1}"))
 }
 
 /// Relevant sites among those that were decided.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "for people, two digits are enough"
-)]
 pub(super) fn harvest(totals: &TopicTotals) -> String {
-    match totals.relevant + totals.irrelevant {
-        0 => "-".to_owned(),
-        decided => format!("{:.2}", totals.relevant as f64 / decided as f64),
-    }
+    let harvest = totals.tally().harvest();
+    harvest.map_or_else(|| "-".to_owned(), |harvest| format!("{harvest:.2}"))
 }

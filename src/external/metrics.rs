@@ -1,18 +1,22 @@
 //! What the room counts, by topic.
 //!
-//! Labels are topics and verdicts, never a host.
+//! Labels are topics, verdicts and windows, never a host. What a crawl has not come to yet has
+//! no series: a rate of nothing is neither 0 nor anything else.
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    exponential_buckets,
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, exponential_buckets,
 };
 
-use crate::store::TopicTotals;
+use crate::store::{Progress, Tally, TopicTotals};
 use crate::telemetry::Metrics;
 use crate::web::{SiteReport, Verdict};
 
 /// The words for verdicts.
 const VERDICTS: [&str; 3] = ["relevant", "irrelevant", "undecided"];
+
+/// The window of everything since the crawl began.
+const ALL_PAGES: &str = "all";
 
 /// Handles to the figures of all topics; clones count together.
 #[derive(Debug, Clone)]
@@ -20,9 +24,18 @@ pub struct CrawlMetrics {
     judged: IntCounterVec,
     panics: IntCounterVec,
     border: IntGaugeVec,
+    deferred: IntGaugeVec,
     busy: IntGaugeVec,
     duration: HistogramVec,
     pages: HistogramVec,
+    rates: Rates,
+}
+
+/// How good a crawl is, by topic and window.
+#[derive(Debug, Clone)]
+struct Rates {
+    pprs: GaugeVec,
+    harvest: GaugeVec,
 }
 
 /// The figures of one topic.
@@ -32,9 +45,11 @@ pub(super) struct TopicMetrics {
     topic: String,
     panics: IntCounter,
     border: IntGauge,
+    deferred: IntGauge,
     busy: IntGauge,
     duration: Histogram,
     pages: Histogram,
+    rates: Rates,
 }
 
 // === impl CrawlMetrics ===
@@ -55,6 +70,10 @@ impl CrawlMetrics {
             let gauges = IntGaugeVec::new(Opts::new(name, help), &["topic"]);
             metrics.add(gauges.expect(WELL_FORMED))
         };
+        let rates = |name: &str, help: &str| {
+            let gauges = GaugeVec::new(Opts::new(name, help), &["topic", "window"]);
+            metrics.add(gauges.expect(WELL_FORMED))
+        };
         let histograms = |name: &str, help: &str, (start, factor, count)| {
             let buckets = exponential_buckets(start, factor, count).expect(WELL_FORMED);
             let options = HistogramOpts::new(name, help).buckets(buckets);
@@ -72,7 +91,15 @@ impl CrawlMetrics {
                 "Visits that broke off by a fault of ours; their sites are undecided",
                 &["topic"],
             ),
-            border: gauges("sitescout_border_sites", "Sites that wait to be visited"),
+            border: gauges(
+                "sitescout_border_sites",
+                "Sites that are known and were never visited",
+            ),
+            deferred: gauges(
+                "sitescout_deferred_sites",
+                "Sites that were visited and are to be visited again at a certain time, those \
+                 whose time has come among them",
+            ),
             busy: gauges(
                 "sitescout_internal_crawlers_busy",
                 "Internal crawlers at work",
@@ -87,6 +114,18 @@ impl CrawlMetrics {
                 "Pages that a visit cost",
                 (1.0, 2.0, 8),
             ),
+            rates: Rates {
+                pprs: rates(
+                    "sitescout_pages_per_relevant_site",
+                    "Pages for each relevant site found, over all pages of the crawl or the last \
+                     1000 or 5000; absent without a find",
+                ),
+                harvest: rates(
+                    "sitescout_website_harvest_rate",
+                    "Relevant sites among those judged relevant or irrelevant, over all pages of \
+                     the crawl or the last 1000 or 5000; absent without any",
+                ),
+            },
         }
     }
 
@@ -101,9 +140,11 @@ impl CrawlMetrics {
             topic: topic.to_owned(),
             panics: self.panics.with_label_values(labels),
             border: self.border.with_label_values(labels),
+            deferred: self.deferred.with_label_values(labels),
             busy: self.busy.with_label_values(labels),
             duration: self.duration.with_label_values(labels),
             pages: self.pages.with_label_values(labels),
+            rates: self.rates.clone(),
         }
     }
 }
@@ -125,9 +166,58 @@ impl TopicMetrics {
         self.judged.with_label_values(labels).inc();
     }
 
-    pub(super) fn stand_at(&self, totals: &TopicTotals, busy: usize) {
-        self.border
-            .set(i64::try_from(totals.border).unwrap_or(i64::MAX));
-        self.busy.set(i64::try_from(busy).unwrap_or(i64::MAX));
+    pub(super) fn stand_at(&self, totals: &TopicTotals, progress: &Progress, busy: usize) {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.border.set(whole(totals.border));
+        self.deferred.set(whole(totals.deferred));
+        self.busy.set(whole(busy as u64));
+        self.rates.show(&self.topic, ALL_PAGES, totals.tally());
+        for window in progress.paper_windows() {
+            let pages = window.size().to_string();
+            self.rates.show(&self.topic, &pages, window.sum());
+        }
+    }
+}
+
+// === impl Rates ===
+
+impl Rates {
+    fn show(&self, topic: &str, window: &str, tally: Tally) {
+        for (gauges, rate) in [(&self.pprs, tally.pprs()), (&self.harvest, tally.harvest())] {
+            let labels = &[topic, window];
+            match rate {
+                Some(rate) => gauges.with_label_values(labels).set(rate),
+                // An error means that there was none.
+                None => drop(gauges.remove_label_values(labels)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_nothing_has_no_series() {
+        let metrics = Metrics::new();
+        let rates = CrawlMetrics::register(&metrics).rates;
+        let shown = |tally| {
+            rates.show("sailing", "1000", tally);
+            let figures = metrics.render();
+            let figures = figures.lines().filter(|line| !line.starts_with('#'));
+            figures.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut tally = Tally::default();
+        assert_eq!(shown(tally), [""; 0]);
+        tally.pages = 10;
+        tally.irrelevant = 3;
+        let harvest = r#"sitescout_website_harvest_rate{topic="sailing",window="1000"}"#;
+        assert_eq!(shown(tally), [format!("{harvest} 0")]);
+        tally.finds = 1;
+        tally.relevant = 1;
+        let pprs = r#"sitescout_pages_per_relevant_site{topic="sailing",window="1000"} 10"#;
+        assert_eq!(shown(tally), [pprs.to_owned(), format!("{harvest} 0.25")]);
+        assert_eq!(shown(Tally::default()), [""; 0], "the find has left");
     }
 }

@@ -19,7 +19,6 @@ mod edges;
 mod metrics;
 mod ordering;
 mod pool;
-mod progress;
 mod recheck_share;
 
 use std::collections::BTreeSet;
@@ -32,7 +31,7 @@ use tokio::time::sleep;
 use crate::config::{ExternalSettings, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    NewEdge, NewSite, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking, TopicId,
+    NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking, TopicId,
     TopicOpening, TopicTotals,
 };
 use crate::telemetry::Heartbeat;
@@ -44,7 +43,6 @@ use metrics::TopicMetrics;
 pub use ordering::{Ordering, ordering};
 pub use pool::Seats;
 use pool::{Ended, Pool};
-pub use progress::RecentPprs;
 use recheck_share::RecheckShare;
 
 /// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
@@ -105,7 +103,7 @@ pub struct ExternalCrawler {
     /// Hosts that are found here are ours, however many share an address.
     mapped: Vec<ResolveRule>,
     goals: Goals,
-    recent: RecentPprs,
+    progress: Progress,
     metrics: TopicMetrics,
     /// Where enough sites were judged.
     full_addresses: Arc<BTreeSet<IpAddr>>,
@@ -134,14 +132,18 @@ impl ExternalCrawler {
             model: topic.crawler.model().fingerprint(),
             old_verdicts: external.old_verdicts,
             recheck_after: external.recheck_after,
+            watched_pages: external.pprs_window as u64,
         };
         let id = store.open_topic(opening).await?;
         let full = store.full_addresses(id, external.sites_per_address());
         let full_addresses = full.await?.into_iter().collect();
+        let (progress, totals) = (store.progress(id).await?, store.totals(id).await?);
+        // What is known from earlier is told before anything is visited.
+        metrics.stand_at(&totals, &progress, 0);
         Ok(Self {
             ledger: Ledger::new(Arc::clone(&store), id, settings),
             pool: Pool::new(topic.crawler, seats),
-            recent: RecentPprs::new(&external),
+            progress,
             metrics,
             mapped: settings.fetch.resolve.clone(),
             settings: external,
@@ -182,6 +184,8 @@ impl ExternalCrawler {
     ) -> Result<(EndReason, TopicTotals), StoreError> {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
+        // Start sites may have come since it was opened.
+        self.progress = self.store.progress(self.topic).await?;
         let reason = loop {
             if let Some(heartbeat) = &self.heartbeat {
                 heartbeat.beat();
@@ -190,7 +194,8 @@ impl ExternalCrawler {
                 break reason;
             }
             self.fill_seats(&totals).await?;
-            self.metrics.stand_at(&totals, self.pool.busy());
+            self.metrics
+                .stand_at(&totals, &self.progress, self.pool.busy());
             if self.pool.is_empty() {
                 let Some(wait) = self.next_due().await? else {
                     let deferred = self.store.totals(self.topic).await?.deferred;
@@ -217,7 +222,7 @@ impl ExternalCrawler {
         };
         let rest = self.pool.drain(patience).await;
         let totals = self.record(rest, &mut tell).await?;
-        self.metrics.stand_at(&totals, 0);
+        self.metrics.stand_at(&totals, &self.progress, 0);
         Ok((reason, totals))
     }
 
@@ -229,7 +234,8 @@ impl ExternalCrawler {
         if max_pages.is_some_and(|most| totals.pages >= most) {
             return Ok(Some(EndReason::PagesSpent));
         }
-        Ok(self.recent.is_bad().then_some(EndReason::PprsBad))
+        let is_too_dear = self.progress.is_too_dear(self.settings.pprs_factor);
+        Ok(is_too_dear.then_some(EndReason::PprsBad))
     }
 
     fn has_enough(&self, totals: &TopicTotals) -> bool {
@@ -320,14 +326,9 @@ impl ExternalCrawler {
             return self.store.totals(self.topic).await;
         }
         let visits: Vec<EndedVisit> = ended.into_iter().map(|ended| self.weigh(ended)).collect();
-        // What was found before is no measure of what it costs to find more.
-        let finding = visits.iter().filter(|visit| visit.taken.verdict.is_none());
-        let costs: Vec<(u64, bool)> = finding.map(cost_of).collect();
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
-        for (pages, is_find) in costs {
-            self.recent.add(pages, is_find);
-        }
+        self.progress = self.store.progress(self.topic).await?;
         for verdict in &shown {
             self.metrics.count_verdict(verdict.verdict);
             if let Some(address) = verdict.full_address
@@ -369,13 +370,6 @@ impl ExternalCrawler {
     fn permits(&self, entrance: &PageUrl) -> bool {
         self.settings.permits(entrance.site().host())
     }
-}
-
-/// The pages that a visit cost, and whether it found a relevant site.
-fn cost_of(visit: &EndedVisit) -> (u64, bool) {
-    let report = &visit.report;
-    let is_find = report.verdict.is_relevant() && !visit.taken.standing.is_start;
-    (report.cost.pages as u64, is_find)
 }
 
 // === impl EndReason ===

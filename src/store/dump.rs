@@ -17,14 +17,14 @@ use super::records::{
     VerdictRecord,
 };
 use super::transaction::Transaction;
-use super::{Rank, StoreError, TopicId};
+use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
 /// The form of dumps.
 const FORMAT: u32 = 1;
 
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites.
-const KINDS: [&[u8]; 8] = [b"m", b"n", b"s", b"e", b"v", b"x", b"g", b"i"];
+const KINDS: [&[u8]; 9] = [b"m", b"n", b"p", b"s", b"e", b"v", b"x", b"g", b"i"];
 
 /// One record of a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,6 +41,10 @@ enum DumpedRecord {
     Topic {
         number: u16,
         topic: TopicRecord,
+    },
+    Progress {
+        topic: u16,
+        progress: Progress,
     },
     Site {
         topic: u16,
@@ -131,6 +135,10 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
             number: topic()?,
             topic: records::decode(key, value)?,
         },
+        Some(b'p') => DumpedRecord::Progress {
+            topic: topic()?,
+            progress: records::decode(key, value)?,
+        },
         Some(b's') => DumpedRecord::Site {
             topic: topic()?,
             host: text(rest()?)?,
@@ -188,6 +196,9 @@ pub(super) fn load(
             topic.totals.border += topic.totals.taken;
             topic.totals.taken = 0;
             changes.put(keys::topic_record(TopicId(number)), &topic);
+        }
+        DumpedRecord::Progress { topic, progress } => {
+            changes.put(keys::progress(TopicId(topic)), &progress);
         }
         DumpedRecord::Site { topic, host, site } => {
             load_site(changes, TopicId(topic), &parsed(&host)?, site);

@@ -16,6 +16,7 @@
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `i` topic address | how many sites at an address were judged |
+//! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
 //! | `h` topic | after how long relevant sites are looked at again, as the index `c` has it |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
@@ -48,6 +49,10 @@ pub(super) fn model(topic: TopicId) -> Vec<u8> {
 
 pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
     of_topic(b'h', topic)
+}
+
+pub(super) fn progress(topic: TopicId) -> Vec<u8> {
+    of_topic(b'p', topic)
 }
 
 pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {

@@ -20,6 +20,7 @@ mod engine;
 mod group_commit;
 mod keys;
 mod orders;
+mod progress;
 mod reading;
 mod rechecks;
 mod records;
@@ -44,6 +45,7 @@ use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Order, Writer};
+pub use progress::{PageWindow, Progress, Tally};
 use sled_engine::SledEngine;
 
 /// What survives a crash. Verbs are few and batched, and hand nothing out that refers back.
@@ -69,6 +71,9 @@ pub trait SiteStore: Send + Sync {
 
     /// How a topic stands.
     async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError>;
+
+    /// How the crawl for a topic goes.
+    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError>;
 
     /// Addresses at which so many sites were judged, or more.
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError>;
@@ -112,6 +117,8 @@ pub struct TopicOpening {
     /// After how long relevant sites are looked at again, if ever. It is counted from the last
     /// verdict, also for sites that were judged when this was another time.
     pub recheck_after: Option<Duration>,
+    /// The pages over which it is watched whether its sites become too dear.
+    pub watched_pages: u64,
 }
 
 /// Which sites are to be handed out.
@@ -539,6 +546,11 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
+    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
+        self.read(move |engine| reading::progress(engine, topic))
+            .await
+    }
+
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError> {
         self.read(move |engine| reading::full_addresses(engine, topic, sites))
             .await
@@ -584,6 +596,21 @@ impl Taking {
             rechecks: most,
             is_border_open: true,
             now,
+        }
+    }
+}
+
+// === impl TopicTotals ===
+
+impl TopicTotals {
+    /// What all pages brought.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        Tally {
+            pages: self.pages,
+            finds: self.finds,
+            relevant: self.relevant,
+            irrelevant: self.irrelevant,
         }
     }
 }

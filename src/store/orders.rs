@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::{EdgeRetention, OldVerdicts, StoreSettings};
-use crate::web::{PageUrl, SiteId, UndecidedReason, Verdict};
+use crate::web::{PageUrl, SiteId, SiteReport, UndecidedReason, Verdict};
 
 use super::engine::{Engine, Entry};
 use super::keys;
@@ -24,8 +24,8 @@ use super::records::{
 use super::transaction::Transaction;
 use super::upkeep::Upkeep;
 use super::{
-    NewEdge, NewSite, Outcome, REJUDGED, Rank, Ranking, Recorded, Resolution, StoreError,
-    TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
+    NewEdge, NewSite, Outcome, Progress, REJUDGED, Rank, Ranking, Recorded, Resolution, StoreError,
+    TakenSite, Taking, Tally, TopicId, TopicOpening, TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -129,11 +129,17 @@ impl Ledger {
             changes.put(keys::topic_record(number), &record);
             number
         };
+        let key = keys::progress(number);
+        let new = || Progress::new(topic.watched_pages, topic.model);
+        let mut progress: Progress = changes.get(&key)?.unwrap_or_else(new);
+        progress.go_on(topic.watched_pages, topic.model);
         if topic_record(changes, number)?.ordering != name {
+            progress.watch_anew();
             let ranking = Arc::clone(&open.ranking);
             self.upkeep
                 .push_back(Upkeep::rank(changes, number, ranking)?);
         }
+        changes.put(key, &progress);
         let rejudge = |changes, all| Upkeep::rejudge(changes, number, topic.model, all);
         self.upkeep.extend(match topic.old_verdicts {
             OldVerdicts::RejudgeRelevant => rejudge(changes, false)?,
@@ -166,19 +172,27 @@ impl Ledger {
         let open = self.topic(topic)?;
         let mut record = topic_record(changes, topic)?;
         let mut entered = 0;
+        let mut has_new_start = false;
         for NewSite { entrance, is_start } in sites {
             let site = entrance.site();
             match changes.get::<SiteRecord>(&keys::site(topic, &site))? {
                 None => {
                     let is_in = open.discover(changes, topic, &entrance, is_start, &mut record)?;
                     entered += usize::from(is_in.is_some());
+                    has_new_start |= is_start;
                 }
                 Some(mut known) if is_start && !known.is_start => {
                     known.is_start = true;
                     open.place(changes, topic, &site, known);
+                    has_new_start = true;
                 }
                 Some(_) => {}
             }
+        }
+        if has_new_start {
+            let mut progress = progress(changes, topic)?;
+            progress.watch_anew();
+            changes.put(keys::progress(topic), &progress);
         }
         changes.put(keys::topic_record(topic), &record);
         Ok(entered)
@@ -343,6 +357,11 @@ impl OpenTopic {
         record.totals.pages += report.cost.pages as u64;
         known.entrance = report.entrance.to_string();
         let old: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+        if old.is_none() {
+            let mut progress = progress(changes, topic)?;
+            progress.add(tally(report, known.is_start));
+            changes.put(keys::progress(topic), &progress);
+        }
         let mut recorded = Recorded::default();
         match outcome.resolution {
             Resolution::PutBack => {
@@ -685,6 +704,16 @@ fn count(totals: &mut TopicTotals, verdict: Verdict, is_start: bool, change: imp
     }
 }
 
+/// What a visit brought.
+fn tally(report: &SiteReport, is_start: bool) -> Tally {
+    let mut totals = TopicTotals {
+        pages: report.cost.pages as u64,
+        ..TopicTotals::default()
+    };
+    count(&mut totals, report.verdict, is_start, |number| *number += 1);
+    totals.tally()
+}
+
 fn hand_out(
     changes: Changing<'_, '_>,
     topic: TopicId,
@@ -786,6 +815,12 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
 fn store(changes: &Transaction<'_, dyn Engine>) -> Result<StoreRecord, StoreError> {
     let record = changes.get(keys::STORE)?;
     record.ok_or_else(|| StoreError::damaged(keys::STORE, "it is missing"))
+}
+
+fn progress(changes: &Transaction<'_, dyn Engine>, topic: TopicId) -> Result<Progress, StoreError> {
+    let key = keys::progress(topic);
+    let progress = changes.get(&key)?;
+    progress.ok_or_else(|| StoreError::damaged(&key, "it is missing"))
 }
 
 pub(super) fn topic_record(

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use crate::web::SiteId;
+use crate::web::{ModelFingerprint, SiteId};
 
 use super::engine::Engine;
 use super::keys;
@@ -14,7 +14,7 @@ use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
 };
 use super::transaction::Transaction;
-use super::{JudgedSite, NextDue, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
+use super::{JudgedSite, NextDue, Progress, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
 
 pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
     let topics = engine.scan(keys::TOPICS, None).map(|entry| {
@@ -31,6 +31,14 @@ pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals,
     let record: Option<TopicRecord> = Transaction::new(engine).get(&key)?;
     let record = record.ok_or_else(|| StoreError::damaged(&key, "it is missing"))?;
     Ok(record.totals)
+}
+
+pub(super) fn progress(engine: &dyn Engine, topic: TopicId) -> Result<Progress, StoreError> {
+    let key = keys::progress(topic);
+    let progress = Transaction::new(engine).get(&key)?;
+    // Stores that were begun before it was kept get one when a topic is opened.
+    let none = || Progress::new(u64::MAX, ModelFingerprint::from_bits(0));
+    Ok(progress.unwrap_or_else(none))
 }
 
 pub(super) fn full_addresses(

@@ -246,6 +246,7 @@ mod tests {
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
+            watched_pages: 5_000,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
-    StoreError, TakenSite, Taking, TopicId, TopicOpening,
+    StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
 };
 use sitescout::web::{
     ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit, StopReason,
@@ -66,6 +66,7 @@ fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
         model: MODEL,
         old_verdicts: OldVerdicts::Keep,
         recheck_after: Some(RECHECK_AFTER),
+        watched_pages: 5_000,
     }
 }
 
@@ -836,6 +837,95 @@ async fn who_was_being_looked_at_again_when_the_process_died_is_so_after_the_nex
     let totals = shelf.store.totals(shelf.topic).await.expect("totals");
     assert_eq!((totals.taken, totals.deferred, totals.border), (0, 0, 0));
     assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
+}
+
+#[tokio::test]
+async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
+    for shelf in Shelf::all().await {
+        let sum = async || {
+            let progress = shelf.store.progress(shelf.topic).await.expect("progress");
+            let [short, long] = progress.paper_windows();
+            assert_eq!(short.sum(), long.sum());
+            short.sum()
+        };
+        shelf.enter(&["start.example"], true).await;
+        let hosts = ["good.example", "bad.test", "shy.org", "cut.org"];
+        shelf.enter(&hosts, false).await;
+        shelf.take(9).await;
+        let later = SystemTime::now() + Duration::from_hours(1);
+        for (host, verdict) in [
+            ("start.example", Verdict::Relevant),
+            ("good.example", Verdict::Relevant),
+            ("bad.test", Verdict::Irrelevant),
+            (
+                "shy.org",
+                Verdict::Undecided(UndecidedReason::Deferred { not_before: later }),
+            ),
+            ("cut.org", Verdict::Undecided(UndecidedReason::Interrupted)),
+        ] {
+            shelf.judge(host, verdict, Vec::new()).await;
+        }
+        let first = Tally {
+            pages: 10,
+            finds: 1,
+            relevant: 2,
+            irrelevant: 1,
+        };
+        assert_eq!(sum().await, first);
+        let anew = TopicOpening {
+            model: ModelFingerprint::from_bits(8),
+            old_verdicts: OldVerdicts::RejudgeAll,
+            ..opening(Combined)
+        };
+        shelf.store.open_topic(anew).await.expect("a topic");
+        shelf.take(9).await;
+        shelf.judge("bad.test", Verdict::Relevant, Vec::new()).await;
+        assert_eq!(sum().await, first, "a verdict that is renewed is no find");
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.tally().pages, totals.finds), (12, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_new() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let reopened = async |opening: TopicOpening| {
+        let store = open(&path).await;
+        let topic = store.open_topic(opening).await.expect("a topic");
+        Shelf {
+            store,
+            topic,
+            _directory: None,
+        }
+    };
+    let watched = || TopicOpening {
+        watched_pages: 4,
+        ..opening(Combined)
+    };
+    let is_too_dear = async |shelf: &Shelf| {
+        let progress = shelf.store.progress(shelf.topic).await.expect("progress");
+        progress.is_too_dear(1.0)
+    };
+    let shelf = reopened(watched()).await;
+    let hosts = ["a.example", "b.test", "c.org"];
+    shelf.enter(&hosts, false).await;
+    shelf.take(9).await;
+    shelf
+        .judge("a.example", Verdict::Relevant, Vec::new())
+        .await;
+    for host in ["b.test", "c.org"] {
+        assert!(!is_too_dear(&shelf).await);
+        shelf.judge(host, Verdict::Irrelevant, Vec::new()).await;
+    }
+    assert!(is_too_dear(&shelf).await);
+    drop(shelf);
+    let shelf = reopened(watched()).await;
+    assert!(is_too_dear(&shelf).await);
+    shelf.enter(&["a.example"], false).await;
+    assert!(is_too_dear(&shelf).await, "it was known");
+    shelf.enter(&["e.example"], true).await;
+    assert!(!is_too_dear(&shelf).await, "there is where to begin anew");
 }
 
 #[tokio::test]
