@@ -28,8 +28,18 @@ pub struct FetchMetrics {
     robots: IntCounterVec,
     bytes: IntCounter,
     connections: IntGauge,
+    waiting: WaitingRoom,
     duration: Histogram,
 }
+
+/// Requests that wait for politeness are counted here; clones count together.
+#[derive(Debug, Clone)]
+pub(super) struct WaitingRoom(IntGauge);
+
+/// A request that waits.
+struct Waiting<'r>(&'r IntGauge);
+
+// === impl FetchMetrics ===
 
 impl FetchMetrics {
     /// Adds the counters of this room to those of the process.
@@ -77,6 +87,15 @@ impl FetchMetrics {
                 )
                 .expect("a well-formed name"),
             ),
+            waiting: WaitingRoom(
+                metrics.add(
+                    IntGauge::new(
+                        "sitescout_requests_waiting_for_politeness",
+                        "Requests that wait for their turn at a site or an address",
+                    )
+                    .expect("a well-formed name"),
+                ),
+            ),
             duration: metrics
                 .add(Histogram::with_opts(duration.buckets(seconds)).expect("well-formed buckets")),
         }
@@ -112,6 +131,28 @@ impl FetchMetrics {
     pub(super) fn connections(&self) -> IntGauge {
         self.connections.clone()
     }
+
+    /// Where requests wait.
+    pub(super) fn waiting_room(&self) -> &WaitingRoom {
+        &self.waiting
+    }
+}
+
+// === impl WaitingRoom ===
+
+impl WaitingRoom {
+    /// Waits, and is counted meanwhile, also if nobody wants the answer any more.
+    pub(super) async fn wait_for<W: Future>(&self, turn: W) -> W::Output {
+        self.0.inc();
+        let _waiting = Waiting(&self.0);
+        turn.await
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 /// The place among `STATUS_LABELS`. Statuses that nobody has defined count as errors of the
@@ -129,8 +170,23 @@ fn status_class(status: StatusCode) -> usize {
 mod tests {
     use std::time::SystemTime;
 
+    use tokio::time::timeout;
+
     use super::*;
     use crate::fetch::DeferralCause;
+
+    #[tokio::test]
+    async fn who_waits_is_counted_until_the_wait_ends_or_is_given_up() {
+        let counted = FetchMetrics::register(&Metrics::new());
+        let room = counted.waiting_room();
+        let mut waits = Box::pin(room.wait_for(std::future::pending::<()>()));
+        assert_eq!(room.0.get(), 0);
+        assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
+        assert_eq!(room.0.get(), 1);
+        assert_eq!(room.wait_for(async { room.0.get() }).await, 2);
+        drop(waits);
+        assert_eq!(room.0.get(), 0);
+    }
 
     #[test]
     fn every_error_counts_under_a_label_that_is_known_from_the_start() {

@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 use crate::config::{FetchSettings, LimitSettings};
 use crate::fetch::body::Body;
 use crate::fetch::error::{ErrorKind, FetchError};
+use crate::fetch::metrics::WaitingRoom;
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
 use crate::web::{PageUrl, SiteId, looks_binary};
 
@@ -52,6 +53,7 @@ const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
 pub(super) struct Client {
     connector: Connector,
     connections: Arc<Connections>,
+    waiting: WaitingRoom,
     recorder: Option<Recorder>,
     user_agent: HeaderValue,
     limits: LimitSettings,
@@ -130,12 +132,14 @@ impl Client {
     pub(super) fn new(
         settings: &FetchSettings,
         connections: Connections,
+        waiting: &WaitingRoom,
         user_agent: HeaderValue,
         recorder: Option<Recorder>,
     ) -> Result<Self, TlsSettingsError> {
         Ok(Self {
             connector: Connector::new(settings)?,
             connections: Arc::new(connections),
+            waiting: waiting.clone(),
             recorder,
             user_agent,
             limits: settings.limits.clone(),
@@ -160,7 +164,8 @@ impl Client {
             let is_kept = idle.is_some();
             let (connection, time_left) = match idle.take() {
                 Some(connection) => {
-                    self.connector.keep_pace_of(site, &connection).await?;
+                    let turn = self.connector.keep_pace_of(site, &connection);
+                    self.waiting.wait_for(turn).await?;
                     (connection, self.limits.request)
                 }
                 // Boxed, because it is rare and would make every fetch larger.
@@ -188,7 +193,8 @@ impl Client {
             .connections
             .with_descriptor(|| self.connector.route(page, &self.connections))
             .await?;
-        self.connector.keep_pace(site, &route).await?;
+        let turn = self.connector.keep_pace(site, &route);
+        self.waiting.wait_for(turn).await?;
         self.connections
             .with_descriptor(|| self.connect_on(page, &route))
             .await

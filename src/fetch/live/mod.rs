@@ -104,7 +104,13 @@ impl LiveWeb {
         Ok(Self {
             robots: Robots::new(&settings.politeness),
             turns: Turns::new(settings.politeness.clone()),
-            client: Client::new(settings, connections, user_agent, recorder)?,
+            client: Client::new(
+                settings,
+                connections,
+                metrics.waiting_room(),
+                user_agent,
+                recorder,
+            )?,
             metrics,
             come_back: settings.politeness.come_back,
             no_contact: Once::new(),
@@ -153,7 +159,8 @@ impl LiveWeb {
         wanted: Wanted,
     ) -> Result<Answer, FetchError> {
         let site = url.site();
-        let turn = self.turns.take(&site, crawl_delay).await?;
+        let turn = self.turns.take(&site, crawl_delay);
+        let turn = self.metrics.waiting_room().wait_for(turn).await?;
         let answer = self.client.get(url, &site, wanted).await;
         match &answer {
             Ok(answer) => turn.end(reception(&answer.parts)),
