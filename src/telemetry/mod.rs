@@ -8,7 +8,9 @@ use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
 use prometheus::core::Collector;
-use prometheus::{Registry, TextEncoder};
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -30,14 +32,39 @@ impl Metrics {
         Self::default()
     }
 
+    /// What there is to say about any process: the version it was built from, and where the
+    /// system tells it (on Linux) its memory, descriptors, processor time and start.
+    ///
+    /// # Panics
+    /// Never: the names are constants.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let metrics = Self::new();
+        let build = Opts::new("sitescout_build_info", "1, for the version that is running")
+            .const_label("version", env!("CARGO_PKG_VERSION"));
+        let build = IntGauge::with_opts(build).expect("a well-formed name");
+        metrics.add(build).set(1);
+        #[cfg(target_os = "linux")]
+        metrics.add_boxed(Box::new(ProcessCollector::for_self()));
+        metrics
+    }
+
     /// Adds a figure and gives it back.
     ///
     /// # Panics
     /// If there is one of that name already: names are constants, and rooms add theirs once.
     pub fn add<C: Collector + Clone + 'static>(&self, collector: C) -> C {
-        let added = self.registry.register(Box::new(collector.clone()));
-        added.expect("each name is registered once");
+        self.add_boxed(Box::new(collector.clone()));
         collector
+    }
+
+    /// Adds a figure that is asked for its value when it is wanted.
+    ///
+    /// # Panics
+    /// If there is one of that name already.
+    pub fn add_boxed(&self, collector: Box<dyn Collector>) {
+        let added = self.registry.register(collector);
+        added.expect("each name is registered once");
     }
 
     /// All figures in the text format of Prometheus.
