@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use prometheus::Histogram;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::config::StoreSettings;
 
@@ -55,6 +57,8 @@ struct Notes {
     failure: OnceLock<StoreError>,
     /// The number of the last verdict that is durable.
     durable: AtomicU64,
+    /// Where the time of commits is noted, if anybody wants to know.
+    commits: OnceLock<Histogram>,
 }
 
 /// An order that was carried out and waits to be answered.
@@ -91,6 +95,12 @@ impl Writer {
         self.notes.durable.load(Ordering::Acquire)
     }
 
+    /// Notes from now on how long commits take.
+    pub(super) fn measure_commits(&self, histogram: Histogram) {
+        // Who came first is told; there is no second one in a process.
+        let _ = self.notes.commits.set(histogram);
+    }
+
     /// Hands an order over and waits until it is carried out.
     pub(super) async fn order<T>(
         &self,
@@ -118,10 +128,14 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
             answers.push(carry_out(order, &mut ledger, &mut transaction));
         }
         let changes = transaction.into_changes();
+        let started = Instant::now();
         let committed = engine.apply(changes).and_then(|()| match is_durable {
             true => engine.sync().and_then(|()| notes.tell_durable(engine)),
             false => Ok(()),
         });
+        if let Some(commits) = notes.commits.get().filter(|_| is_durable) {
+            commits.observe(started.elapsed().as_secs_f64());
+        }
         let committed = committed.and_then(|()| keep_up(engine, &mut ledger));
         let failure = committed.err();
         if let Some(error) = &failure {

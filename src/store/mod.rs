@@ -19,6 +19,7 @@ mod dump;
 mod engine;
 mod group_commit;
 mod keys;
+mod metrics;
 mod orders;
 mod progress;
 mod reading;
@@ -41,6 +42,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::config::{OldVerdicts, StoreSettings};
+use crate::telemetry::Metrics;
 use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
@@ -493,6 +495,15 @@ impl KeyValueStore {
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.engine.disk_bytes()
+    }
+
+    /// Adds the figures of this room to those of the process.
+    ///
+    /// # Panics
+    /// If the metrics have those of a store already.
+    pub fn add_figures_to(&self, metrics: &Metrics) {
+        metrics::add_size(metrics, &self.engine);
+        self.writer.measure_commits(metrics::add_commits(metrics));
     }
 
     /// Reads off the runtime: the disk may take its time.
