@@ -40,7 +40,10 @@ const CONFINED: [(&str, &[&str]); 35] = [
     ("sha1", &["fetch"]),
     ("humantime", &["config", "fetch", "cli"]),
     // Each room counts its own.
-    ("prometheus", &["telemetry", "store", "fetch", "external", "service"]),
+    (
+        "prometheus",
+        &["telemetry", "store", "fetch", "external", "service"],
+    ),
     ("axum", &["service"]),
     ("sd_notify", &["service"]),
     ("rustix", &["service"]),

@@ -31,8 +31,8 @@ use tokio::time::sleep;
 use crate::config::{ExternalSettings, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking, TopicId,
-    TopicOpening, TopicTotals,
+    NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking,
+    TopicId, TopicOpening, TopicTotals,
 };
 use crate::telemetry::Heartbeat;
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};

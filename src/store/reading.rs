@@ -14,7 +14,9 @@ use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
 };
 use super::transaction::Transaction;
-use super::{JudgedSite, NextDue, Progress, Recommendation, SiteFile, StoreError, TopicId, TopicTotals};
+use super::{
+    JudgedSite, NextDue, Progress, Recommendation, SiteFile, StoreError, TopicId, TopicTotals,
+};
 
 pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
     let topics = engine.scan(keys::TOPICS, None).map(|entry| {

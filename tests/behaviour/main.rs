@@ -33,6 +33,7 @@ mod crawling;
 mod daemon;
 mod exhaustion;
 mod freshness;
+mod figures;
 
 // === settings and commands ===
 mod commands;

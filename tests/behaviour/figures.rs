@@ -1,0 +1,272 @@
+//! The figures for Prometheus: which there are, that they stay few, and that what a crawl has
+//! come to is told again after a restart.
+//!
+//! `UPDATE_GOLDEN=1 cargo test figures` writes `tests/golden/figures.txt` anew; read the
+//! difference before committing it: dashboards and alerts of users are built on these names.
+//! `FIGURES_OUT=FILE` writes the figures with their values, for `promtool check metrics < FILE`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sitescout::classify::SiteModel;
+use sitescout::config::{FetchSettings, ResolveRule, Settings, StoreSettings};
+use sitescout::external::{
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+};
+use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
+use sitescout::internal::InternalCrawler;
+use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
+use sitescout::store::{KeyValueStore, StoreError};
+use sitescout::telemetry::Metrics;
+use sitescout::web::PageUrl;
+use tokio::time::sleep;
+
+use crate::LIMITS;
+
+const TOPICS: [&str; 2] = ["astronomy", "sailing"];
+
+/// A process with everything that counts.
+struct Process {
+    metrics: Metrics,
+    crawl: CrawlMetrics,
+    store: Arc<KeyValueStore>,
+    fetcher: Arc<dyn Fetcher>,
+    settings: Settings,
+}
+
+impl Process {
+    async fn start(directory: &Path, web: GeneratedWeb) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let calm = Conditions {
+            latency: Duration::ZERO,
+            faults: 0.0,
+        };
+        let server = WebServer::bind(any, web, calm).await.expect("a port");
+        let rule = ResolveRule {
+            host: "*".to_owned(),
+            address: server.address().expect("an address"),
+            tls: false,
+        };
+        tokio::spawn(server.serve());
+        let mut fetch = FetchSettings {
+            resolve: vec![rule],
+            ..FetchSettings::default()
+        };
+        fetch.politeness.pause = Duration::ZERO;
+        let metrics = Metrics::of_process();
+        let counted = FetchMetrics::register(&metrics);
+        let fetcher = LiveWeb::new(&fetch, counted, None).expect("a fetcher");
+        let store = open(directory).await;
+        store.add_figures_to(&metrics);
+        let settings = Settings {
+            fetch,
+            ..Settings::default()
+        };
+        Self {
+            crawl: CrawlMetrics::register(&metrics),
+            metrics,
+            store: Arc::new(store),
+            fetcher: Arc::new(fetcher),
+            settings,
+        }
+    }
+
+    /// A crawl that is to end with so many finds.
+    async fn crawler(&self, topic: &str, wanted: u64) -> ExternalCrawler {
+        let model = format!("site-models/{topic}/site-model.bin");
+        let model = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(model));
+        let model = SiteModel::from_bytes(&model.expect("a file")).expect("a model");
+        let fetcher = Arc::clone(&self.fetcher);
+        let topic = TopicCrawl {
+            name: topic.to_owned(),
+            crawler: InternalCrawler::new(fetcher, Arc::new(model), self.settings.internal, LIMITS),
+            ordering: ordering(&self.settings.external),
+            goals: Goals {
+                wanted: Some(wanted),
+                max_pages: None,
+            },
+            metrics: self.crawl.clone(),
+        };
+        let store = Arc::clone(&self.store);
+        // With one at a time the order of visits is the same every time.
+        let seats = Seats::new(1);
+        let opening = ExternalCrawler::open(store, topic, &seats, &self.settings);
+        opening.await.expect("a crawler")
+    }
+
+    /// Crawls for a topic until so many of its sites are found, and returns the hosts that
+    /// were judged.
+    async fn crawl(&self, topic: &str, web: GeneratedWeb, wanted: u64) -> BTreeSet<String> {
+        let starts = starts(web, topic).take(5).collect();
+        let (reason, hosts) = self.crawl_from(topic, starts, wanted).await;
+        assert_eq!(reason, EndReason::WantedReached);
+        hosts
+    }
+
+    async fn crawl_from(
+        &self,
+        topic: &str,
+        starts: Vec<PageUrl>,
+        wanted: u64,
+    ) -> (EndReason, BTreeSet<String>) {
+        let crawler = self.crawler(topic, wanted).await;
+        crawler.start_at(starts).await.expect("room for sites");
+        let mut hosts = BTreeSet::new();
+        let crawl = crawler.crawl(std::future::pending(), |shown, _| {
+            hosts.insert(shown.site.to_string());
+        });
+        let (reason, _) = crawl.await.expect("an end");
+        (reason, hosts)
+    }
+
+    /// The lines that say how good the crawls are.
+    fn rates(&self) -> Vec<String> {
+        let figures = self.metrics.render();
+        let is_rate = |line: &&str| {
+            line.starts_with("sitescout_pages_per_relevant_site{")
+                || line.starts_with("sitescout_website_harvest_rate{")
+        };
+        figures.lines().filter(is_rate).map(str::to_owned).collect()
+    }
+}
+
+/// Opens a store that another process may just be closing.
+async fn open(directory: &Path) -> KeyValueStore {
+    for _ in 0..500 {
+        match KeyValueStore::open(directory, &StoreSettings::default()) {
+            Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
+            opened => return opened.expect("a store"),
+        }
+    }
+    panic!("the store is never closed");
+}
+
+/// Sites on a topic.
+fn starts(web: GeneratedWeb, topic: &str) -> impl Iterator<Item = PageUrl> {
+    let sites = (0..2_000).map(move |number| web.site(number));
+    let sites =
+        sites.filter(move |(_, truth)| matches!(truth, Truth::Topic(name) if *name == topic));
+    sites.map(|(host, _)| format!("http://{host}/").parse().expect("an address"))
+}
+
+/// All series, without their values.
+fn series(figures: &str) -> BTreeSet<String> {
+    let lines = figures.lines().filter(|line| !line.starts_with('#'));
+    let series = lines.filter_map(|line| line.rsplit_once(' '));
+    series.map(|(series, _)| series.to_owned()).collect()
+}
+
+/// Figures without what differs from run to run: values, the version, bounds of buckets.
+fn outline(figures: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in figures.lines() {
+        let line = match line.rsplit_once(' ') {
+            Some((series, _)) if !line.starts_with('#') => without_bounds(series),
+            _ => line.to_owned(),
+        };
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn without_bounds(series: &str) -> String {
+    for label in ["le=", "version="] {
+        if let Some((before, _)) = series.split_once(&format!("{label}\"")) {
+            return format!("{before}{label}…}}");
+        }
+    }
+    series.to_owned()
+}
+
+#[tokio::test]
+async fn names_types_and_labels_are_those_that_users_build_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let web = GeneratedWeb::new(2_000, 1);
+    let process = Process::start(directory.path(), web).await;
+    for topic in TOPICS {
+        process.crawl(topic, web, 1).await;
+    }
+    let figures = process.metrics.render();
+    if let Some(file) = std::env::var_os("FIGURES_OUT") {
+        fs::write(file, &figures).expect("a writable directory");
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/figures.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&golden, outline(&figures)).expect("a writable directory");
+    }
+    let wanted = fs::read_to_string(&golden).expect("an expected file");
+    // Other systems tell less about a process.
+    let told = |text: &str| {
+        let is_told = |line: &&str| cfg!(target_os = "linux") || !line.contains("process_");
+        let lines = text.lines().filter(is_told).map(str::to_owned);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(told(&outline(&figures)), told(&wanted));
+}
+
+#[tokio::test]
+async fn many_hosts_add_no_series_and_none_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let web = GeneratedWeb::new(2_000, 1);
+    let process = Process::start(directory.path(), web).await;
+    let few = process.crawl("sailing", web, 1).await;
+    let before = series(&process.metrics.render());
+    let many = process.crawl("sailing", web, 20).await;
+    assert!(many.len() > 2 * few.len(), "{few:?}, {many:?}");
+    let figures = process.metrics.render();
+    assert_eq!(series(&figures), before);
+    for host in few.union(&many) {
+        assert!(!figures.contains(host), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_crawl_came_to_is_told_after_a_restart_before_anything_is_visited() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let web = GeneratedWeb::new(2_000, 1);
+    let process = Process::start(directory.path(), web).await;
+    let fresh = process.crawler("sailing", 0).await;
+    assert_eq!(process.rates(), [""; 0], "nothing is told of nothing");
+    drop(fresh);
+    process.crawl("sailing", web, 5).await;
+    let rates = process.rates();
+    assert_eq!(rates.len(), 6, "{rates:?}");
+    drop(process);
+    let process = Process::start(directory.path(), web).await;
+    assert_eq!(process.rates(), [""; 0]);
+    process.crawler("sailing", 0).await;
+    assert_eq!(process.rates(), rates);
+    let border = r#"sitescout_border_sites{topic="sailing"} 0"#;
+    assert!(!process.metrics.render().contains(border));
+}
+
+#[tokio::test]
+async fn a_crawl_that_ended_as_too_dear_goes_on_when_there_are_new_start_sites() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let web = GeneratedWeb::new(2_000, 1);
+    let starts: Vec<PageUrl> = starts(web, "sailing").take(6).collect();
+    let few = starts[..3].to_vec();
+    let started = async || {
+        let mut process = Process::start(directory.path(), web).await;
+        process.settings.external.pprs_window = 20;
+        process.settings.external.pprs_factor = 1.5;
+        process
+    };
+    let process = started().await;
+    let (reason, first) = process.crawl_from("sailing", few.clone(), u64::MAX).await;
+    assert_eq!(reason, EndReason::PprsBad);
+    assert!(!first.is_empty());
+    drop(process);
+    let process = started().await;
+    let (reason, again) = process.crawl_from("sailing", few, u64::MAX).await;
+    assert_eq!(reason, EndReason::PprsBad);
+    assert_eq!(again, BTreeSet::new(), "nothing has changed");
+    let (_, more) = process.crawl_from("sailing", starts, u64::MAX).await;
+    assert!(!more.is_empty());
+}
