@@ -48,16 +48,6 @@ pub(super) fn run(
     if arguments.check {
         return Ok(ExitCode::Success);
     }
-    let metrics = Metrics::new();
-    let fetch_metrics = FetchMetrics::register(&metrics);
-    let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
-    let service = &plan.settings.service;
-    let store = KeyValueStore::open(&service.state, &plan.settings.store)?;
-    let service = Service {
-        store: Arc::new(store),
-        web: Arc::new(web),
-        metrics,
-    };
     let config = config.map(Path::to_owned);
     let again = move || {
         let settings = super::read_or(config.as_deref(), Settings::default());
@@ -65,8 +55,22 @@ pub(super) fn run(
         plan.map_err(|error| format!("{error:#}"))
     };
     sources::runtime()?.block_on(async {
-        let (ask, requests) = mpsc::channel(1);
+        // To open a large store takes a while, and nobody is to die of a signal meanwhile.
         let mut signals = Signals::new()?.with_reload()?;
+        let listener = Service::listen(plan.settings.service.listen)?;
+        let metrics = Metrics::of_process();
+        let fetch_metrics = FetchMetrics::register(&metrics);
+        let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
+        let state = &plan.settings.service.state;
+        let store = KeyValueStore::open(state, &plan.settings.store)?;
+        store.add_figures_to(&metrics);
+        let service = Service {
+            listener,
+            store: Arc::new(store),
+            web: Arc::new(web),
+            metrics,
+        };
+        let (ask, requests) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
                 let request = match signals.next_of_all().await {
@@ -79,7 +83,7 @@ pub(super) fn run(
             }
         });
         // The exit code depends on what is wrong with the store.
-        let ended = service.run(plan, requests, again).await;
+        let ended = service.run(plan, requests, Arc::new(again)).await;
         ended.map_err(|error| match error {
             ServiceError::Store(error) => anyhow::Error::new(error),
             error => error.into(),

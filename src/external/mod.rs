@@ -108,7 +108,7 @@ pub struct ExternalCrawler {
     /// Where enough sites were judged.
     full_addresses: Arc<BTreeSet<IpAddr>>,
     /// Whoever watches knows by it that the crawl comes round.
-    heartbeat: Option<Heartbeat>,
+    heartbeat: Option<Arc<Heartbeat>>,
     recheck_share: RecheckShare,
 }
 
@@ -159,7 +159,7 @@ impl ExternalCrawler {
 
     /// Beats while it crawls.
     #[must_use]
-    pub fn with_heartbeat(self, heartbeat: Heartbeat) -> Self {
+    pub fn with_heartbeat(self, heartbeat: Arc<Heartbeat>) -> Self {
         Self {
             heartbeat: Some(heartbeat),
             ..self
@@ -187,9 +187,7 @@ impl ExternalCrawler {
         // Start sites may have come since it was opened.
         self.progress = self.store.progress(self.topic).await?;
         let reason = loop {
-            if let Some(heartbeat) = &self.heartbeat {
-                heartbeat.beat();
-            }
+            self.beat();
             if let Some(reason) = self.reason_to_end(&totals).await? {
                 break reason;
             }
@@ -220,10 +218,32 @@ impl ExternalCrawler {
             EndReason::Stopped => self.settings.drain,
             _ => Duration::ZERO,
         };
-        let rest = self.pool.drain(patience).await;
+        let rest = self.drain(patience).await;
         let totals = self.record(rest, &mut tell).await?;
         self.metrics.stand_at(&totals, &self.progress, 0);
         Ok((reason, totals))
+    }
+
+    /// Waits for the visits under way, and beats meanwhile.
+    async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
+        let heartbeat = self.heartbeat.clone();
+        let mut drained = std::pin::pin!(self.pool.drain(patience));
+        loop {
+            tokio::select! {
+                rest = &mut drained => return rest,
+                () = sleep(GLANCE) => {
+                    if let Some(heartbeat) = &heartbeat {
+                        heartbeat.beat();
+                    }
+                }
+            }
+        }
+    }
+
+    fn beat(&self) {
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.beat();
+        }
     }
 
     async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {

@@ -31,7 +31,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::classify::SiteModel;
@@ -42,13 +42,14 @@ use crate::store::{SiteStore, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics};
 use crate::web::PageUrl;
 use board::Board;
+use systemd::Systemd;
 use topic_loop::TopicLoop;
 
 /// The status line is renewed so often, and the disk looked at.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Without a watchdog that says otherwise, a loop is stuck after this time.
-const STUCK: Duration = Duration::from_mins(2);
+/// A loop that has not come round for this time is stuck. All come round every few seconds.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What the service is to do: everything that a reload reads again.
 pub struct Plan {
@@ -82,6 +83,8 @@ pub enum Request {
 
 /// What a service works with.
 pub struct Service {
+    /// Where figures and probes are served.
+    pub listener: std::net::TcpListener,
     /// Where everything found is kept.
     pub store: Arc<dyn SiteStore>,
     /// Where pages come from.
@@ -89,6 +92,9 @@ pub struct Service {
     /// The figures of the process.
     pub metrics: Metrics,
 }
+
+/// How the plan is read anew.
+pub type ReadAgain = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
 
 /// Why a service could not go on.
 #[derive(Debug, Error)]
@@ -117,71 +123,103 @@ struct Orders {
 // === impl Service ===
 
 impl Service {
+    /// Takes the address for figures and probes, before anything else is touched.
+    pub fn listen(address: SocketAddr) -> Result<std::net::TcpListener, ServiceError> {
+        let listen = || {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        listen().map_err(|error| ServiceError::Listen(address, error))
+    }
+
     /// Crawls until it is asked to stop. `again` reads the plan anew.
     pub async fn run(
         self,
         plan: Plan,
         mut requests: mpsc::Receiver<Request>,
-        again: impl Fn() -> Result<Plan, String>,
+        again: ReadAgain,
     ) -> Result<(), ServiceError> {
-        let listen = plan.settings.service.listen;
-        let listener = TcpListener::bind(listen).await;
-        let listener = listener.map_err(|error| ServiceError::Listen(listen, error))?;
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!(%address, "figures and probes are served");
-        }
         let heartbeats = Heartbeats::default();
         let names = plan.topics.iter().map(|topic| topic.name.as_str());
         let board = Arc::new(Board::new(names, &self.metrics));
-        let state = plan.settings.service.state.clone();
+        let probes = self.serve_probes(&plan, &board, &heartbeats)?;
+        let settings = &plan.settings.service;
         let (orders, followed) = watch::channel(Orders {
-            is_disk_low: disk::is_low(&state, plan.settings.service.low_disk, false),
+            is_disk_low: disk::is_low(&settings.state, settings.low_disk, false),
             plan: Arc::new(plan),
             edition: 0,
             is_stopping: false,
         });
-        let watchdog = systemd::watchdog();
-        let probes = probes::serve(
-            listener,
-            self.metrics.clone(),
-            Arc::clone(&board),
-            heartbeats.clone(),
-            watchdog.unwrap_or(STUCK),
-        );
-        let probes = tokio::spawn(probes);
         let mut loops = self.start_loops(&followed, &board, &heartbeats);
-        let mut tick = interval(TICK.min(watchdog.unwrap_or(STUCK) / 2));
+        let mut systemd = Systemd::find();
+        let mut tick = interval(systemd.watchdog().map_or(TICK, |limit| TICK.min(limit / 4)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failure = None;
+        let mut was_asked_to_stop = false;
         loop {
             tokio::select! {
-                ended = loops.join_next() => match ended {
-                    None => break,
-                    Some(Ok(Ok(()))) => {}
-                    Some(Ok(Err(error))) => {
-                        failure.get_or_insert(ServiceError::Store(error));
-                        stop(&orders);
-                    }
-                    Some(Err(broken)) if broken.is_cancelled() => {}
-                    Some(Err(broken)) => {
-                        failure.get_or_insert(ServiceError::Broken(broken));
-                        stop(&orders);
-                    }
-                },
+                ended = loops.join_next() => {
+                    let error = match ended {
+                        None => break,
+                        Some(Ok(Ok(()))) => continue,
+                        Some(Ok(Err(error))) => ServiceError::Store(error),
+                        Some(Err(broken)) if broken.is_cancelled() => continue,
+                        Some(Err(broken)) => ServiceError::Broken(broken),
+                    };
+                    failure.get_or_insert(error);
+                    stop(&orders, &board, &systemd);
+                }
                 Some(request) = requests.recv() => match request {
-                    Request::Reload => self.reload(&orders, &again),
+                    Request::Reload if orders.borrow().is_stopping => {}
+                    Request::Reload => {
+                        systemd.reloading();
+                        self.reload(&orders, &again).await;
+                        systemd.reloaded();
+                    }
                     // Who asks twice does not want to wait for visits under way.
-                    Request::Stop if stop(&orders) => loops.abort_all(),
-                    Request::Stop => board.stop(),
+                    Request::Stop if was_asked_to_stop => loops.abort_all(),
+                    Request::Stop => {
+                        was_asked_to_stop = true;
+                        stop(&orders, &board, &systemd);
+                    }
                 },
                 _ = tick.tick() => {
                     watch_disk(&orders);
-                    systemd::tell(&board, &heartbeats, watchdog);
+                    let stuck = heartbeats.stuck(STUCK);
+                    if !stuck.is_empty() {
+                        let loops = stuck.join(", ");
+                        tracing::error!(loops, "stuck; the watchdog is not fed");
+                    }
+                    systemd.tell(&board.status(), board.unready().is_none(), stuck.is_empty());
                 }
             }
         }
         probes.abort();
         failure.map_or(Ok(()), Err)
+    }
+
+    fn serve_probes(
+        &self,
+        plan: &Plan,
+        board: &Arc<Board>,
+        heartbeats: &Heartbeats,
+    ) -> Result<JoinHandle<()>, ServiceError> {
+        let listening = || {
+            let listener = TcpListener::from_std(self.listener.try_clone()?)?;
+            let address = listener.local_addr()?;
+            tracing::info!(%address, "figures and probes are served");
+            Ok(listener)
+        };
+        let wanted = plan.settings.service.listen;
+        let listener = listening().map_err(|error| ServiceError::Listen(wanted, error))?;
+        let probes = probes::serve(
+            listener,
+            self.metrics.clone(),
+            Arc::clone(board),
+            heartbeats.clone(),
+        );
+        Ok(tokio::spawn(probes))
     }
 
     fn start_loops(
@@ -202,7 +240,7 @@ impl Service {
                 seats: Arc::clone(&seats),
                 metrics: metrics.clone(),
                 board: Arc::clone(board),
-                heartbeats: heartbeats.clone(),
+                heartbeat: Arc::new(heartbeats.of_loop(&format!("topic {}", topic.name))),
             };
             loops.spawn(topic_loop.run(orders.clone()));
         }
@@ -210,39 +248,36 @@ impl Service {
     }
 
     /// Takes up what can be changed while running, and says what cannot.
-    fn reload(&self, orders: &watch::Sender<Orders>, again: &impl Fn() -> Result<Plan, String>) {
-        systemd::reloading();
-        match again() {
+    async fn reload(&self, orders: &watch::Sender<Orders>, again: &ReadAgain) {
+        let again = Arc::clone(again);
+        let read = tokio::task::spawn_blocking(move || again()).await;
+        let plan = match read.unwrap_or_else(|broken| Err(broken.to_string())) {
+            Ok(plan) => plan,
             Err(error) => {
                 tracing::error!(%error, "not reloaded; everything stays as it was");
+                return;
             }
-            Ok(plan) => {
-                let old = Arc::clone(&orders.borrow().plan);
-                for what in needs_restart(&old, &plan) {
-                    tracing::warn!("{what} has changed, and is taken up at the next start only");
-                }
-                telemetry::set_log_level(plan.settings.log.level);
-                self.web.set_pace(&plan.settings.fetch.politeness);
-                orders.send_modify(|orders| {
-                    orders.plan = Arc::new(kept_to(&old, plan));
-                    orders.edition += 1;
-                });
-                tracing::info!("reloaded");
-            }
+        };
+        let old = Arc::clone(&orders.borrow().plan);
+        for what in needs_restart(&old, &plan) {
+            tracing::warn!("{what} has changed, and is taken up at the next start only");
         }
-        systemd::ready();
+        let plan = kept_to(&old, plan);
+        telemetry::set_log_level(plan.settings.log.level);
+        self.web.set_pace(&plan.settings.fetch.politeness);
+        orders.send_modify(|orders| {
+            orders.plan = Arc::new(plan);
+            orders.edition += 1;
+        });
+        tracing::info!("reloaded");
     }
 }
 
-/// Orders all loops to end; says whether that was ordered before.
-fn stop(orders: &watch::Sender<Orders>) -> bool {
-    systemd::stopping();
-    let mut was_stopping = false;
-    orders.send_modify(|orders| {
-        was_stopping = orders.is_stopping;
-        orders.is_stopping = true;
-    });
-    was_stopping
+/// Orders all loops to end.
+fn stop(orders: &watch::Sender<Orders>, board: &Board, systemd: &Systemd) {
+    systemd.stopping();
+    board.stop();
+    orders.send_modify(|orders| orders.is_stopping = true);
 }
 
 fn watch_disk(orders: &watch::Sender<Orders>) {
@@ -291,7 +326,7 @@ fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
     changed.map(|(_, what)| what).collect()
 }
 
-/// The new plan for the topics that run.
+/// The new plan for the topics that run, with what cannot be changed as it is.
 fn kept_to(old: &Plan, new: Plan) -> Plan {
     let topics = old.topics.iter().map(|topic| {
         let found = new.topics.iter().find(|other| other.name == topic.name);
@@ -299,9 +334,16 @@ fn kept_to(old: &Plan, new: Plan) -> Plan {
     });
     let topics = topics.collect();
     let mut settings = new.settings;
-    settings
-        .service
-        .state
-        .clone_from(&old.settings.service.state);
+    let kept = &old.settings;
+    let politeness = settings.fetch.politeness;
+    settings.fetch = kept.fetch.clone();
+    settings.fetch.politeness.pause = politeness.pause;
+    settings.fetch.politeness.longest_wait = politeness.longest_wait;
+    settings.store = kept.store.clone();
+    settings.log.format = kept.log.format;
+    settings.external.crawlers = kept.external.crawlers;
+    settings.service.state.clone_from(&kept.service.state);
+    settings.service.listen = kept.service.listen;
+    settings.service.topics.clone_from(&kept.service.topics);
     Plan { settings, topics }
 }

@@ -1,7 +1,6 @@
 //! A small server of its own for those who watch: `/metrics`, `/livez`, `/readyz`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,9 +9,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 
 use crate::telemetry::{Heartbeats, Metrics};
 
+use super::STUCK;
 use super::board::Board;
 
 /// What is watched.
@@ -21,16 +22,14 @@ struct Watched {
     metrics: Metrics,
     board: Arc<Board>,
     heartbeats: Heartbeats,
-    limit: Duration,
 }
 
-/// Serves until it is dropped. A loop that has not come round for `limit` is stuck.
+/// Serves until it is dropped.
 pub(super) async fn serve(
     listener: TcpListener,
     metrics: Metrics,
     board: Arc<Board>,
     heartbeats: Heartbeats,
-    limit: Duration,
 ) {
     let probes = Router::new()
         .route("/metrics", get(figures))
@@ -40,7 +39,6 @@ pub(super) async fn serve(
             metrics,
             board,
             heartbeats,
-            limit,
         });
     if let Err(error) = axum::serve(listener, probes).await {
         tracing::error!(%error, "figures and probes are no longer served");
@@ -49,11 +47,20 @@ pub(super) async fn serve(
 
 async fn figures(State(watched): State<Watched>) -> impl IntoResponse {
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, watched.metrics.render())
+    // To count, files are looked at.
+    let rendered = spawn_blocking(move || watched.metrics.render()).await;
+    match rendered {
+        Ok(figures) => (StatusCode::OK, kind, figures),
+        Err(broken) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            kind,
+            format!("{broken}\n"),
+        ),
+    }
 }
 
 async fn is_alive(State(watched): State<Watched>) -> impl IntoResponse {
-    let stuck = watched.heartbeats.stuck(watched.limit);
+    let stuck = watched.heartbeats.stuck(STUCK);
     match stuck.is_empty() {
         true => (StatusCode::OK, "alive\n".to_owned()),
         false => (

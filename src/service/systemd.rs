@@ -1,55 +1,98 @@
 //! What systemd is told. Where there is none, nobody is told, and nothing else changes.
+//!
+//! Invariant: telling never waits. Who does not read is told again later.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::env;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use crate::telemetry::Heartbeats;
-
-use super::board::Board;
-
-/// Whether systemd knows that the service is ready.
-static IS_READY: AtomicBool = AtomicBool::new(false);
-
-/// How long systemd waits for a sign of life, if it does.
-pub(super) fn watchdog() -> Option<Duration> {
-    sd_notify::watchdog_enabled()
+/// The way to systemd.
+pub(super) struct Systemd {
+    socket: Option<UnixDatagram>,
+    /// How long systemd waits for a sign of life, if it does.
+    watchdog: Option<Duration>,
+    /// Whether it was told that the service is ready.
+    is_ready: bool,
 }
 
-/// Tells how the service is, and that it lives, if every loop does.
-pub(super) fn tell(board: &Board, heartbeats: &Heartbeats, watchdog: Option<Duration>) {
-    if board.unready().is_none() && !IS_READY.swap(true, Ordering::Relaxed) {
-        ready();
+// === impl Systemd ===
+
+impl Systemd {
+    /// Finds out from the environment whether anybody listens.
+    pub(super) fn find() -> Self {
+        let socket = connect().unwrap_or_else(|error| {
+            tracing::warn!(%error, "systemd cannot be told how the service is");
+            None
+        });
+        Self {
+            socket,
+            watchdog: sd_notify::watchdog_enabled(),
+            is_ready: false,
+        }
     }
-    notify(&[NotifyState::Status(&board.status())]);
-    let Some(limit) = watchdog else { return };
-    let stuck = heartbeats.stuck(limit);
-    if stuck.is_empty() {
-        notify(&[NotifyState::Watchdog]);
-    } else {
-        tracing::error!(loops = stuck.join(", "), "stuck; the watchdog is not fed");
+
+    pub(super) fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
+    }
+
+    /// Tells how the service is, once whether it is ready, and that it lives if it does.
+    pub(super) fn tell(&mut self, status: &str, is_ready: bool, is_alive: bool) {
+        let mut told = vec![NotifyState::Status(status)];
+        let becomes_ready = is_ready && !self.is_ready;
+        if becomes_ready {
+            told.push(NotifyState::Ready);
+        }
+        if is_alive && self.watchdog.is_some() {
+            told.push(NotifyState::Watchdog);
+        }
+        let is_told = self.notify(&told);
+        self.is_ready |= becomes_ready && is_told;
+    }
+
+    /// The settings are being read again.
+    pub(super) fn reloading(&self) {
+        let now = NotifyState::monotonic_usec_now();
+        let states = [Some(NotifyState::Reloading), now.ok()];
+        self.notify(&states.into_iter().flatten().collect::<Vec<_>>());
+    }
+
+    /// They are read.
+    pub(super) fn reloaded(&self) {
+        if self.is_ready {
+            self.notify(&[NotifyState::Ready]);
+        }
+    }
+
+    pub(super) fn stopping(&self) {
+        self.notify(&[NotifyState::Stopping]);
+    }
+
+    /// Says whether it was told.
+    fn notify(&self, states: &[NotifyState<'_>]) -> bool {
+        let Some(socket) = &self.socket else {
+            return true;
+        };
+        let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
+        socket.send(lines.join("\n").as_bytes()).is_ok()
     }
 }
 
-pub(super) fn ready() {
-    notify(&[NotifyState::Ready]);
-}
-
-pub(super) fn reloading() {
-    let now = NotifyState::monotonic_usec_now();
-    match now {
-        Ok(now) => notify(&[NotifyState::Reloading, now]),
-        Err(_) => notify(&[NotifyState::Reloading]),
-    }
-}
-
-pub(super) fn stopping() {
-    notify(&[NotifyState::Stopping]);
-}
-
-fn notify(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "systemd cannot be told");
-    }
+/// The socket that the environment names. A name that begins with `@` stands in no directory.
+fn connect() -> io::Result<Option<UnixDatagram>> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else {
+        return Ok(None);
+    };
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(&name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    socket.set_nonblocking(true)?;
+    Ok(Some(socket))
 }

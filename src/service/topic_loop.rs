@@ -12,8 +12,8 @@ use crate::external::{
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
-use crate::store::{SiteStore, StoreError, TopicTotals};
-use crate::telemetry::{Heartbeat, Heartbeats};
+use crate::store::{SiteStore, StoreError, TopicId, TopicTotals};
+use crate::telemetry::Heartbeat;
 use crate::verdicts::ShownVerdict;
 
 use super::board::{Board, IdleReason, TopicState};
@@ -30,7 +30,8 @@ pub(super) struct TopicLoop {
     pub(super) seats: Arc<Seats>,
     pub(super) metrics: CrawlMetrics,
     pub(super) board: Arc<Board>,
-    pub(super) heartbeats: Heartbeats,
+    /// One for the whole life of the loop: who hangs in the store is stuck, too.
+    pub(super) heartbeat: Arc<Heartbeat>,
 }
 
 // === impl TopicLoop ===
@@ -38,6 +39,7 @@ pub(super) struct TopicLoop {
 impl TopicLoop {
     pub(super) async fn run(self, mut orders: watch::Receiver<Orders>) -> Result<(), StoreError> {
         loop {
+            self.heartbeat.beat();
             let now = orders.borrow_and_update().clone();
             if now.is_stopping {
                 return Ok(());
@@ -48,7 +50,7 @@ impl TopicLoop {
             if now.is_disk_low {
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(IdleReason::LowDisk), totals.as_ref());
-                self.rest(&mut orders, None).await;
+                self.rest(&mut orders, IdleReason::LowDisk).await?;
                 continue;
             }
             let (reason, totals) = self.crawl(topic, &now, orders.clone()).await?;
@@ -61,11 +63,7 @@ impl TopicLoop {
             };
             tracing::info!(topic = self.name, reason = idle.name(), "idle");
             self.show(TopicState::Idle(idle), Some(&totals));
-            let due = match idle {
-                IdleReason::WantedReached | IdleReason::BorderEmpty => self.next_due().await?,
-                _ => None,
-            };
-            self.rest(&mut orders, due).await;
+            self.rest(&mut orders, idle).await?;
         }
     }
 
@@ -98,7 +96,7 @@ impl TopicLoop {
         let store = Arc::clone(&self.store);
         let external = ExternalCrawler::open(store, crawl, &self.seats, settings).await?;
         external.start_at(topic.starts.clone()).await?;
-        let external = external.with_heartbeat(self.heartbeat());
+        let external = external.with_heartbeat(Arc::clone(&self.heartbeat));
         let totals = self.totals().await?;
         self.show(TopicState::Crawling, totals.as_ref());
         let other_orders = async {
@@ -124,41 +122,47 @@ impl TopicLoop {
         external.crawl(other_orders, tell).await
     }
 
-    /// Beats until there are other orders, or a site is due.
-    async fn rest(&self, orders: &mut watch::Receiver<Orders>, due: Option<SystemTime>) {
-        let heartbeat = self.heartbeat();
+    /// Beats until there are other orders, or until `is_due` says so.
+    async fn rest(
+        &self,
+        orders: &mut watch::Receiver<Orders>,
+        idle: IdleReason,
+    ) -> Result<(), StoreError> {
         loop {
-            heartbeat.beat();
-            if due.is_some_and(|due| due <= SystemTime::now()) {
-                return;
-            }
-            if timeout(GLANCE, orders.changed()).await.is_ok() {
-                return;
+            self.heartbeat.beat();
+            if timeout(GLANCE, orders.changed()).await.is_ok() || self.is_due(idle).await? {
+                return Ok(());
             }
         }
     }
 
-    fn heartbeat(&self) -> Heartbeat {
-        self.heartbeats.of_loop(&format!("topic {}", self.name))
+    /// Whether a crawl that ended for this reason would find something to do by now.
+    async fn is_due(&self, idle: IdleReason) -> Result<bool, StoreError> {
+        let Some(topic) = self.topic_id().await? else {
+            return Ok(false);
+        };
+        let due = self.store.next_due(topic).await?;
+        let now = SystemTime::now();
+        let is_recheck_due = due.recheck.is_some_and(|due| due <= now);
+        Ok(match idle {
+            IdleReason::BorderEmpty => is_recheck_due || due.deferred.is_some_and(|due| due <= now),
+            IdleReason::WantedReached => is_recheck_due,
+            IdleReason::PprsBad | IdleReason::PagesSpent | IdleReason::LowDisk => false,
+        })
     }
 
-    async fn next_due(&self) -> Result<Option<SystemTime>, StoreError> {
-        for (name, topic) in self.store.topics().await? {
-            if name == self.name {
-                return self.store.next_due(topic).await;
-            }
-        }
-        Ok(None)
+    async fn topic_id(&self) -> Result<Option<TopicId>, StoreError> {
+        let topics = self.store.topics().await?;
+        let own = topics.into_iter().find(|(name, _)| *name == self.name);
+        Ok(own.map(|(_, topic)| topic))
     }
 
     /// How the topic stands; none before it was first opened.
     async fn totals(&self) -> Result<Option<TopicTotals>, StoreError> {
-        for (name, topic) in self.store.topics().await? {
-            if name == self.name {
-                return self.store.totals(topic).await.map(Some);
-            }
+        match self.topic_id().await? {
+            Some(topic) => self.store.totals(topic).await.map(Some),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     fn show(&self, state: TopicState, totals: Option<&TopicTotals>) {

@@ -32,8 +32,8 @@ mod crawling;
 #[cfg(unix)]
 mod daemon;
 mod exhaustion;
-mod freshness;
 mod figures;
+mod freshness;
 
 // === settings and commands ===
 mod commands;
