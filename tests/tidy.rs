@@ -8,8 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where third-party crates may be used; all others may be used anywhere.
-const CONFINED: [(&str, &[&str]); 35] = [
+const CONFINED: [(&str, &[&str]); 37] = [
     ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
     ("anyhow", &["cli"]),
     ("serde_json", &["cli"]),
     ("toml", &["config", "lab"]),

@@ -11,6 +11,7 @@ mod demo;
 mod evaluate;
 mod exit;
 mod export;
+mod generate;
 mod import;
 mod inspect;
 mod run;
@@ -69,6 +70,9 @@ enum Command {
     ServeWeb(serve_web::Arguments),
     /// Checks a settings file and tells all its problems at once
     CheckConfig(check_config::Arguments),
+    /// Writes man pages or shell completions, for packages
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 /// Runs the program on its command line.
@@ -99,6 +103,7 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::CheckConfig(check) => check_config::run(&check, arguments.config.as_deref()),
         Command::ServeWeb(serve) => serve_web::run(&serve),
+        Command::Generate(generate) => generate::run(&generate),
         Command::Demo(demo) => {
             // It tells its own story; a settings file may ask for more.
             let mut quiet = Settings::default();

@@ -259,3 +259,62 @@ fn help_shows_examples_and_exit_codes() {
     assert!(help.contains("Examples:\n"), "{help}");
     sitescout(&["--version"]).success();
 }
+
+/// The commands that `--help` lists below a command.
+fn commands_below(command: &[String]) -> Vec<Vec<String>> {
+    let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+    arguments.push("--help");
+    let help = stdout(&sitescout(&arguments).success());
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return Vec::new();
+    };
+    list.lines()
+        .take_while(|line| !line.is_empty())
+        // Descriptions that take several lines are indented further.
+        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(|name| [command, &[name.to_owned()]].concat())
+        .collect()
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("man");
+    let out_name = out.to_string_lossy().into_owned();
+    sitescout(&["generate", "man", "--out", &out_name]).success();
+    let mut to_see = vec![Vec::new()];
+    let mut expected = std::collections::BTreeSet::new();
+    while let Some(command) = to_see.pop() {
+        let name = [&["sitescout".to_owned()], &command[..]].concat().join("-");
+        let page = std::fs::read_to_string(out.join(format!("{name}.1")))
+            .unwrap_or_else(|error| panic!("no page for {name}: {error}"));
+        assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
+        expected.insert(format!("{name}.1"));
+        to_see.extend(commands_below(&command));
+    }
+    assert!(expected.contains("sitescout-evaluate-classifier.1"));
+    let export = std::fs::read_to_string(out.join("sitescout-export.1")).expect("a page");
+    assert!(export.contains("\n.SH NOTES\n.nf\nExamples:\n"), "{export}");
+    assert!(export.ends_with("\n.fi\n"), "{export}");
+    let written = std::fs::read_dir(&out).expect("the pages");
+    let written = written.map(|entry| entry.expect("a page").file_name());
+    let written: std::collections::BTreeSet<String> = written
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(written, expected, "a page without a command");
+}
+
+#[test]
+fn shells_learn_every_command() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_string_lossy().into_owned();
+    sitescout(&["generate", "completions", "--out", &out]).success();
+    for file in ["sitescout.bash", "sitescout.fish", "_sitescout"] {
+        let text = std::fs::read_to_string(directory.path().join(file)).expect("completions");
+        for command in commands_below(&[]) {
+            assert!(text.contains(&command[0]), "{file} lacks {command:?}");
+        }
+    }
+}
