@@ -72,7 +72,6 @@ def write_control(package, table, version, root):
         f"Priority: {table['priority']}\n"
         f"Maintainer: {table['maintainer']}\n"
         f"Depends: {depends}\n"
-        f"Recommends: {table['recommends']}\n"
         f"Description: {package['description'].split(':')[0]}\n{description}"
     )
     (control / "conffiles").write_text("".join(f"{name}\n" for name in table["conf-files"]))
