@@ -159,7 +159,7 @@ const SITES: usize = 500;
 
 /// Sites on loopback that lead to two others each, slow enough to be interrupted. Some are
 /// about sailing, some are not.
-fn serve_many() -> (Runtime, Pathologies) {
+pub(crate) fn serve_many() -> (Runtime, Pathologies) {
     let runtime = Runtime::new().expect("a runtime");
     let web = runtime.block_on(Pathologies::start());
     let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
@@ -189,7 +189,7 @@ fn serve_many() -> (Runtime, Pathologies) {
     (runtime, web)
 }
 
-fn site_name(number: usize) -> String {
+pub(crate) fn site_name(number: usize) -> String {
     format!("harbour-{number}.example")
 }
 
