@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::config::{DamagePolicy, Settings};
 use crate::fetch::{Archive, Fetcher};
 use crate::parse::{self, ParseLimits};
+use crate::telemetry::grouped;
 use crate::web::{FetchedPage, PagePart, PageUrl, ParsedPage, SiteId};
 
 use super::ExitCode;
 use super::sources::parse_limits;
-use super::terminal::{Harmless, complain, grouped, harmless_json};
+use super::terminal::{Harmless, complain, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,14 +17,14 @@ use crate::external::{
 };
 use crate::internal::InternalCrawler;
 use crate::store::{KeyValueStore, SiteStore, StoreError, TopicTotals};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, grouped};
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
 
 use super::ExitCode;
 use super::signals::Signals;
 use super::sources::{self, Web, WebSource};
-use super::terminal::{complain, grouped, harmless_json};
+use super::terminal::{complain, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
     /// Where pages come from instead of the live web: warc:FILE, which may be given several
-    /// times, or generated:SITES,SEED
+    /// times, or generated:SITES,SEED[,LOCALITY]
     #[arg(long, value_name = "WEB")]
     web: Vec<WebSource>,
     /// End with so many relevant sites found, instead of as many as the topic wants

@@ -24,7 +24,7 @@ use crate::external::{
 use crate::internal::InternalCrawler;
 use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use crate::store::{Evidence, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, grouped};
 use crate::training::{Labels, fit_model};
 use crate::web::{PageUrl, Scheme, SiteId};
 
@@ -32,7 +32,7 @@ use super::ExitCode;
 use super::crawl::{as_text, harvest, pprs, summary};
 use super::signals::Signals;
 use super::sources::{self, MODEL_FILE, Web};
-use super::terminal::{grouped, say};
+use super::terminal::say;
 
 const EXAMPLES: &str = "\
 Examples:

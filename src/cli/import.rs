@@ -9,10 +9,11 @@ use clap::Args;
 
 use crate::config::Settings;
 use crate::store::{DumpLine, KeyValueStore};
+use crate::telemetry::grouped;
 
 use super::ExitCode;
 use super::sources;
-use super::terminal::{complain, grouped};
+use super::terminal::complain;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -48,19 +48,6 @@ pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// A number with its digits in groups of three.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,17 +69,5 @@ mod tests {
         assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eé\"");
         let again: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(again, value);
-    }
-
-    #[test]
-    fn digits_are_grouped() {
-        for (number, wanted) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), wanted);
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use prometheus::{IntGaugeVec, Opts};
 
 use crate::store::TopicTotals;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, grouped};
 
 /// What a topic does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Board {
         starting.map(|(topic, _)| format!("the topic {topic} is being opened"))
     }
 
-    /// A line for `systemctl status`: "3 topics, 1204 relevant, pprs 6.1".
+    /// A line for `systemctl status`: "3 topics, 1,204 relevant, pprs 6.1".
     #[allow(
         clippy::cast_precision_loss,
         reason = "for people, two digits are enough"
@@ -167,6 +167,7 @@ impl Board {
                 _ => None,
             })
             .collect();
+        let relevant = grouped(relevant);
         let mut line = format!("{number} {topics}, {relevant} relevant, {pprs}");
         for idle in idle {
             line.push_str(", ");

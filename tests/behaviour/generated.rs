@@ -288,6 +288,7 @@ fn orderings_are_held_against_the_truth() {
         ("--generated 800,1,2", "a share from 0 to 1"),
         ("--topic golf", "there are: sailing"),
         ("--target-sites 6000", "too small"),
+        ("--start-sites 16", "at most 15"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
         let words = wrong.split(' ');

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::config::Settings;
 use crate::lab::{Experiment, Row, TopicResult, Verdicts};
+use crate::telemetry::grouped;
 
 use super::LabelledSites;
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, PageClassifierName};
-use crate::cli::terminal::{complain, grouped, harmless_json};
+use crate::cli::terminal::{complain, harmless_json};
 
 const EXAMPLES: &str = "\
 Examples:

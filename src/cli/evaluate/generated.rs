@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::config::Settings;
 use crate::lab::generated::GeneratedWeb;
 use crate::lab::{FoundSites, TruthExperiment, TruthResult};
+use crate::telemetry::grouped;
 use crate::training::{Labels, fit_model};
 
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, Web, WebSource};
-use crate::cli::terminal::{grouped, harmless_json};
+use crate::cli::terminal::harmless_json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,6 +77,10 @@ fn learn(
     let web = arguments.generated;
     let (targets, others) = (arguments.target_sites, arguments.other_sites);
     ensure!(targets > 1, "a topic is learned from two sites or more");
+    ensure!(
+        arguments.start_sites as usize <= targets,
+        "start sites are drawn from those that are learned from: at most {targets}"
+    );
     let examples = web.examples(topic, targets, others).with_context(|| {
         format!(
             "a web of {} sites is too small to learn from that many",
