@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -48,7 +49,7 @@ impl Daemon {
                 }
             }
         });
-        let mut command = place.command("run --config daemon.toml");
+        let mut command = place.command(&unit_command());
         command
             .env("NOTIFY_SOCKET", &socket)
             .env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string())
@@ -162,6 +163,22 @@ impl Drop for Daemon {
     }
 }
 
+/// The command line of the unit, with settings of our own.
+fn unit_command() -> String {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sitescout.service");
+    let unit = fs::read_to_string(unit).expect("the unit");
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="));
+    let (_, arguments) = start
+        .expect("a command")
+        .split_once(' ')
+        .expect("arguments");
+    let ours = arguments.replace("/etc/sitescout/config.toml", "daemon.toml");
+    assert_ne!(ours, arguments, "the settings of the unit are elsewhere");
+    ours
+}
+
 /// A place with two topics, and settings that lead to a web on loopback.
 fn place() -> (Runtime, Pathologies, Place) {
     let (runtime, web) = serve();
@@ -203,6 +220,10 @@ fn a_daemon_tells_how_it_is_and_keeps_what_it_found() {
     daemon.shows("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"} 0");
     let (_, figures) = daemon.get("/metrics");
     assert!(!figures.contains(".example"), "a host among the figures");
+    if let Some(file) = std::env::var_os("SITESCOUT_KEEP_FIGURES") {
+        let (_, body) = figures.split_once("\r\n\r\n").expect("a body");
+        fs::write(file, body).expect("room for figures");
+    }
     daemon.notifies("few idle: wanted reached");
     // Idle is alive: systemd hears of it again and again, for longer than loops rest.
     let fed = (0..16).map(|_| daemon.notifies("WATCHDOG=1"));
