@@ -1,9 +1,9 @@
 //! A million pages in one process: what grows, and what is left open at the end.
 //!
 //! A crawl as `crawl` makes it, with the live fetcher and the store on the disk, over a
-//! generated web that a process of its own serves on loopback. Pauses are zero, and who is
-//! put off comes back after a minute; everything else is as the settings have it by default.
-//! Some hosts are slow, some pages fail in the ways pages fail.
+//! generated web that a process of its own serves on loopback. Pauses are zero, who is put off
+//! comes back after a minute, an answer must begin within two seconds, and no price is too
+//! high. Some hosts are slow, some pages fail in the ways pages fail.
 //!
 //! What is shown, every hundredth of the way:
 //! - `judged`, `border`: sites with a verdict, and sites that wait for one
@@ -15,6 +15,7 @@
 //! - the crawl ends because its pages are spent, and no site stays handed out
 //! - when idle connections have been closed, no more tasks and descriptors are left than there
 //!   were before
+//! - the store takes about what is predicted
 //!
 //! How memory grows is told for the last three quarters, in bytes for each page, each known
 //! site and each byte of the store. The store keeps a table of its pages in memory, so a
@@ -58,12 +59,12 @@ use sitescout::external::{
 };
 use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::internal::InternalCrawler;
-use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
+use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
 use sitescout::store::{KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, TopicTotals};
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{PageUrl, SiteConfidence, SiteReport};
+use sitescout::web::{PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep};
 
@@ -111,6 +112,9 @@ const DISK_OF_AN_EDGE: f64 = 894.0;
 /// without evidence, took this for each judged site beyond its edges.
 const DISK_OF_A_VERDICT: f64 = 3_000.0;
 const DISK_OF_EVIDENCE: f64 = 3_500.0;
+
+/// The store may be this share of what is predicted.
+const AS_PREDICTED: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
 /// The same run, from a million to ten million border sites: by how much the memory of a
 /// store grows for each site when its cache is full.
@@ -242,15 +246,15 @@ fn soak(options: &Options) {
     let server = Server::start(options.sites);
     let settings = options.settings(server.address);
     let web = GeneratedWeb::new(options.sites, SEED);
-    let learned = examples(&web);
+    let learned = web
+        .examples(TOPIC, LEARNED.0, LEARNED.1)
+        .expect("enough sites");
     let model = Arc::new(train(&learned, &settings));
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let store = KeyValueStore::open(directory.path(), &settings.store).expect("a store");
     let starts = learned.iter().filter(|(_, topic)| *topic == TOPIC);
-    let starts = starts.map(|(host, _)| format!("http://{host}/"));
-    let starts = starts
-        .map(|home| home.parse().expect("an address"))
-        .collect();
+    let starts = starts.map(|(site, _)| PageUrl::homepage(site, Scheme::Http));
+    let starts = starts.collect();
     println!(
         "{} pages of {} sites, {} crawlers, cache of the store {} MiB",
         options.pages,
@@ -265,7 +269,7 @@ fn soak(options: &Options) {
     if let Some(path) = &options.plot {
         fs::write(path, soaked.plot(&settings).to_svg()).expect("a writable file");
     }
-    soaked.check();
+    soaked.check(&settings);
 }
 
 /// As the crawler has it.
@@ -283,30 +287,8 @@ fn parse_limits(settings: &Settings) -> ParseLimits {
     }
 }
 
-/// The first sites of the topic, and the first of anything else.
-fn examples(web: &GeneratedWeb) -> Vec<(String, &'static str)> {
-    let (mut targets, mut others) = (Vec::new(), Vec::new());
-    for number in 0..web.sites() {
-        match web.site(number) {
-            (host, Truth::Topic(TOPIC)) => targets.push((host, TOPIC)),
-            (host, Truth::Topic(topic)) => others.push((host, topic)),
-            (host, Truth::Other) => others.push((host, "other")),
-            (_, Truth::NoSite) => {}
-        }
-        if targets.len() >= LEARNED.0 && others.len() >= LEARNED.1 {
-            break;
-        }
-    }
-    targets.truncate(LEARNED.0);
-    targets.extend(others.into_iter().take(LEARNED.1));
-    targets
-}
-
-fn train(learned: &[(String, &str)], settings: &Settings) -> SiteModel {
-    let labels = learned
-        .iter()
-        .map(|(host, topic)| format!("{host}\t{topic}"));
-    let labels = Labels::parse(&labels.collect::<Vec<_>>().join("\n")).expect("labels");
+fn train(learned: &[(SiteId, &str)], settings: &Settings) -> SiteModel {
+    let labels = Labels::of(learned.iter().cloned());
     let limits = WalkLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: 8,
@@ -662,7 +644,7 @@ impl Soaked {
         }
     }
 
-    fn check(&self) {
+    fn check(&self, settings: &Settings) {
         assert_eq!(self.reason, EndReason::PagesSpent, "the web is too small");
         assert_eq!(self.totals.taken, 0, "sites are still handed out");
         let leak = self.after.exceeds(&self.before);
@@ -670,6 +652,12 @@ impl Soaked {
             leak.is_none(),
             "there are {} left over",
             leak.unwrap_or_default()
+        );
+        let last = self.samples.last().expect("samples");
+        let share = last.store as f64 / last.predicted_store(settings);
+        assert!(
+            AS_PREDICTED.contains(&share),
+            "the store is {share:.2} of what was predicted"
         );
     }
 }
