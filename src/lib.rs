@@ -93,6 +93,7 @@ pub mod training;
 
 pub mod lab;
 
+#[cfg(unix)]
 pub mod service;
 
 pub mod cli;

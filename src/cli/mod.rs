@@ -14,6 +14,7 @@ mod export;
 mod generate;
 mod import;
 mod inspect;
+#[cfg(unix)]
 mod run;
 mod serve_web;
 mod signals;
@@ -61,6 +62,7 @@ enum Command {
     /// Makes a store from what another one exported
     Import(import::Arguments),
     /// Runs as a service: crawls for the topics of the settings, for months
+    #[cfg(unix)]
     Run(run::Arguments),
     /// Shows what is known about a site, and why
     Inspect(inspect::Arguments),
@@ -127,6 +129,7 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let settings = settings(arguments.config.as_deref())?;
             crawl::run(&crawl, settings)
         }
+        #[cfg(unix)]
         Command::Run(run) => {
             let config = arguments.config.as_deref();
             run::run(&run, config, settings(config)?)

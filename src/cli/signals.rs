@@ -13,6 +13,7 @@ pub(super) struct Signals {
 }
 
 /// What is wished.
+#[cfg(unix)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// That the process ends.
@@ -55,17 +56,6 @@ impl Signals {
             _ = self.terminate.recv() => Signal::Stop,
             _ = hangup.recv() => Signal::Reload,
         }
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn with_reload(self) -> io::Result<Self> {
-        Ok(self)
-    }
-
-    #[cfg(not(unix))]
-    pub(super) async fn next_of_all(&mut self) -> Signal {
-        self.next().await;
-        Signal::Stop
     }
 
     #[cfg(unix)]

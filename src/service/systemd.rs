@@ -4,6 +4,7 @@
 
 use std::env;
 use std::io;
+#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -88,8 +89,9 @@ fn connect() -> io::Result<Option<UnixDatagram>> {
         return Ok(None);
     };
     let address = match name.as_bytes().strip_prefix(b"@") {
+        #[cfg(target_os = "linux")]
         Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(&name)?,
+        _ => SocketAddr::from_pathname(&name)?,
     };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address)?;
