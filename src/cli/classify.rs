@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     /// web is asked, for which the settings must name a contact
     #[arg(long, value_name = "FILE")]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED[,LOCALITY]
+    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
     /// Keep everything that the live web answers in this WARC file

@@ -75,7 +75,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<String>,
     /// Where pages come from instead of the live web: warc:FILE, which may be given several
-    /// times, or generated:SITES,SEED[,LOCALITY]
+    /// times, or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB")]
     web: Vec<WebSource>,
     /// End with so many relevant sites found, instead of as many as the topic wants

@@ -75,7 +75,7 @@ impl FromStr for WebSource {
         match text.split_once(':') {
             Some(("warc", file)) if !file.is_empty() => Ok(Self::Archive(file.into())),
             Some(("generated", numbers)) => generated_web(numbers).map(Self::Generated),
-            _ => Err("expected warc:FILE or generated:SITES,SEED[,LOCALITY]".to_owned()),
+            _ => Err("expected warc:FILE or generated:SITES,SEED(,LOCALITY)".to_owned()),
         }
     }
 }

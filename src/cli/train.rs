@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// WARC files with the labelled sites; without any, the live web is asked
     #[arg(long, value_name = "FILE", num_args = 1..)]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED[,LOCALITY]
+    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
     /// Keep everything that the live web answers in this WARC file

@@ -8,7 +8,7 @@
 //! | `systemd.rs` | ready, status, watchdog, reloading, stopping |
 //! | `disk.rs` | is there room left |
 //!
-//! What is to be done stands in one place, the [`Orders`]; every loop follows them and beats
+//! What is to be done stands in one place, the `Orders`; every loop follows them and beats
 //! while it does. Settings and topics are read by whoever starts the service, and read again
 //! by the same means when it is asked to reload.
 //!

@@ -382,9 +382,9 @@ fn a_daemon_without_room_on_the_disk_pauses_until_there_is() {
     }
 }
 
-#[test]
-fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
-    let (_runtime, web) = serve_many();
+/// A place with two topics on a web that is not read in a moment.
+fn large_place() -> (Runtime, Pathologies, Place) {
+    let (runtime, web) = serve_many();
     let place = Place::new();
     topics(&place, &[("boats", ""), ("few", "")]);
     for topic in ["boats", "few"] {
@@ -392,6 +392,52 @@ fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
         fs::write(place.path("models").join(topic).join("topic.toml"), text).expect("a topic");
     }
     settings(&place, &web, "", "[external]\ncrawlers = 4\n");
+    (runtime, web, place)
+}
+
+/// As the operations guide has it: halt, copy, go on; export the copy, import it elsewhere.
+#[test]
+fn a_copy_of_a_halted_daemon_is_a_backup() {
+    let (_runtime, _web, place) = large_place();
+    let daemon = Daemon::start(&place);
+    let seen: Vec<String> = (0..12).map(|_| daemon.judges("boats")).collect();
+    daemon.signal("STOP");
+    let mut copying = std::process::Command::new("cp");
+    let copying = copying
+        .arg("-a")
+        .args(["state", "copy"].map(|name| place.path(name)));
+    assert!(copying.status().expect("a shell").success());
+    daemon.signal("CONT");
+    for command in [
+        "export --everything --state copy --out backup.jsonl",
+        "import backup.jsonl --state restored",
+    ] {
+        let output = place.run(command);
+        assert!(
+            output.status.success(),
+            "{command}: {}",
+            text(&output.stderr)
+        );
+    }
+    let all = |state: &str| {
+        let export = format!("export --topic boats --format jsonl --all --state {state}");
+        hosts(&lines(&place.run(&export)))
+    };
+    let restored = all("restored");
+    assert_eq!(restored, all("copy"));
+    let lost = seen.iter().map(|site| site.trim_matches('"'));
+    let lost: Vec<&str> = lost
+        .filter(|site| !restored.iter().any(|host| host == site))
+        .collect();
+    assert_eq!(lost, [""; 0]);
+    daemon.judges("boats");
+    daemon.signal("TERM");
+    assert!(daemon.end().success());
+}
+
+#[test]
+fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
+    let (_runtime, _web, place) = large_place();
     let mut seen = Vec::new();
     let note = |line: &Value, seen: &mut Vec<(String, String)>| {
         let fields = &line["fields"];

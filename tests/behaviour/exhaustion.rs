@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -419,7 +420,14 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
     let place = Place::new();
     let log = Log::default();
     let loopback = std::net::Ipv4Addr::LOCALHOST.into();
+    // Nobody is led anywhere before the descriptors are taken away, however late that is.
+    let is_held = Arc::new(AtomicBool::new(false));
+    let held = Arc::clone(&is_held);
     let names = runtime.block_on(NameServer::start(&log, move |_| {
+        let begun = Instant::now();
+        while held.load(Ordering::Relaxed) && begun.elapsed() < LONGEST {
+            thread::sleep(Duration::from_millis(1));
+        }
         Answer::Addresses(vec![loopback], 3_600)
     }));
     let port = web.http().port();
@@ -436,6 +444,7 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
     assert_all_read(&plenty);
     let questions = log.lines().len();
 
+    is_held.store(true, Ordering::Relaxed);
     let taking = move |process: u32| {
         let begun = Instant::now();
         while log.lines().len() == questions && begun.elapsed() < LONGEST {
@@ -446,6 +455,7 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
         let process = process.try_into().expect("the number of a process");
         let taken = rlimit::prlimit(process, rlimit::Resource::NOFILE, few, None);
         taken.expect("a process of ours");
+        is_held.store(false, Ordering::Relaxed);
     };
     let mut crawl = within(&place, "true", &crawl_all(port, "few"));
     let slower = ended_after(&mut crawl, taking);

@@ -39,7 +39,7 @@ struct LabelledSites {
     /// WARC files with the labelled sites
     #[arg(long, value_name = "FILE", required_unless_present = "web", num_args = 1..)]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED[,LOCALITY]
+    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
     /// Labels: host, tab, topic, and optionally tab and group
