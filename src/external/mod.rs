@@ -19,6 +19,7 @@ mod edges;
 mod metrics;
 mod ordering;
 mod pool;
+mod reach;
 mod recheck_share;
 
 use std::collections::BTreeSet;
@@ -43,6 +44,7 @@ use metrics::TopicMetrics;
 pub use ordering::{Ordering, ordering};
 pub use pool::Seats;
 use pool::{Ended, Pool};
+use reach::Reach;
 use recheck_share::RecheckShare;
 
 /// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
@@ -110,6 +112,7 @@ pub struct ExternalCrawler {
     /// Whoever watches knows by it that the crawl comes round.
     heartbeat: Option<Arc<Heartbeat>>,
     recheck_share: RecheckShare,
+    reach: Reach,
 }
 
 // === impl ExternalCrawler ===
@@ -154,6 +157,7 @@ impl ExternalCrawler {
             full_addresses: Arc::new(full_addresses),
             heartbeat: None,
             recheck_share: RecheckShare::default(),
+            reach: Reach::default(),
         })
     }
 
@@ -345,7 +349,11 @@ impl ExternalCrawler {
         if ended.is_empty() {
             return self.store.totals(self.topic).await;
         }
-        let visits: Vec<EndedVisit> = ended.into_iter().map(|ended| self.weigh(ended)).collect();
+        let mut visits = Vec::with_capacity(ended.len());
+        for ended in ended {
+            let is_cut_off = self.reach.is_cut_off(&ended.report);
+            visits.push(self.weigh(ended, is_cut_off));
+        }
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
         self.progress = self.store.progress(self.topic).await?;
@@ -361,7 +369,7 @@ impl ExternalCrawler {
         Ok(totals)
     }
 
-    fn weigh(&self, ended: Ended) -> EndedVisit {
+    fn weigh(&self, ended: Ended, is_cut_off: bool) -> EndedVisit {
         let Ended {
             taken,
             report,
@@ -384,6 +392,7 @@ impl ExternalCrawler {
             report,
             edges,
             is_broken,
+            is_cut_off,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct EndedVisit {
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
     pub is_broken: bool,
+    /// Whether nobody can be reached at present, so that the site is not to blame.
+    pub is_cut_off: bool,
 }
 
 /// A verdict that is durable and may be shown.
@@ -129,6 +131,10 @@ impl Ledger {
             UndecidedReason::Interrupted if !visit.is_broken => Resolution::PutBack,
             UndecidedReason::Deferred { not_before } if may_defer => {
                 Resolution::Deferred(not_before)
+            }
+            // However often: it has not been its turn yet.
+            UndecidedReason::Unreachable if visit.is_cut_off => {
+                Resolution::Deferred(SystemTime::now() + self.come_back)
             }
             // What was known about a site is not given up because it is out of order today, or
             // because it shows a sign that says so and nothing else.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -463,4 +463,46 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
     assert!(told.contains("too many files are open"), "{told}");
     assert_eq!(judged(&lines(&slower)), judged(&plenty));
     assert_eq!(requests(&web, &mut seen), asked, "not one request more");
+}
+
+// === no name server ===
+
+/// A name server that fails until it was asked for every site: by then all of them would be
+/// taken for dead. Those that were met before it is clear whose fault it is are lost.
+#[test]
+fn who_cannot_be_reached_by_our_own_fault_is_visited_later() {
+    let (runtime, web) = many_sites();
+    let place = Place::new();
+    let loopback = std::net::Ipv4Addr::LOCALHOST.into();
+    let asked: Mutex<BTreeSet<String>> = Mutex::default();
+    let names = runtime.block_on(NameServer::start(&Log::default(), move |question| {
+        let name = question.name.trim_start_matches("www.").to_owned();
+        let mut asked = asked.lock().expect("no panic in between");
+        if name.starts_with("site-") {
+            asked.insert(name);
+        }
+        match asked.len() < SITES {
+            true => Answer::Failure,
+            false => Answer::Addresses(vec![loopback], 3_600),
+        }
+    }));
+    let port = web.http().port();
+    let settings = format!(
+        "[fetch]\ncontact = 'https://crawler.example/'\ndns_servers = ['{}']\nports = [{port}]\n\
+         allow_addresses = ['127.0.0.0/8']\n\
+         [fetch.politeness]\npause = '0 s'\naddress_interval = '0 s'\ncome_back = '5 s'\n",
+        names.address()
+    );
+    fs::write(place.path("live.toml"), settings).expect("settings");
+    let crawl = crawl_all(port, "state").replace("--crawlers 64", "--crawlers 4");
+    let output = unlimited(&place, &crawl);
+    let told = text(&output.stderr);
+    assert!(told.contains("nobody can be reached"), "{told}");
+    assert!(told.contains("somebody answers again"), "{told}");
+    let lines = lines(&output);
+    let lost = lines.iter().filter(|line| line["pages"] == 0);
+    // Fifteen, and what was under way; start sites of the topic among them.
+    assert!(lost.count() <= 15 + 4 + 2, "{lines:?}");
+    let read = lines.iter().filter(|line| line["pages"].as_u64() > Some(0));
+    assert!(read.count() >= SITES - 15 - 4, "{lines:?}");
 }
