@@ -251,20 +251,26 @@ impl ExternalCrawler {
     }
 
     async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {
-        if self.has_enough(totals) && !self.pool.is_rejudging() && !self.has_to_rejudge().await? {
-            return Ok(Some(EndReason::WantedReached));
+        if let Some(reason) = self.reason_to_rest(totals)
+            && !self.pool.is_rejudging()
+            && !self.has_to_rejudge().await?
+        {
+            return Ok(Some(reason));
         }
         let max_pages = self.goals.max_pages;
-        if max_pages.is_some_and(|most| totals.pages >= most) {
-            return Ok(Some(EndReason::PagesSpent));
-        }
-        let is_too_dear = self.progress.is_too_dear(self.settings.pprs_factor);
-        Ok(is_too_dear.then_some(EndReason::PprsBad))
+        let is_spent = max_pages.is_some_and(|most| totals.pages >= most);
+        Ok(is_spent.then_some(EndReason::PagesSpent))
     }
 
-    fn has_enough(&self, totals: &TopicTotals) -> bool {
+    /// Why no site that was never seen is visited any more, if that is so. Those that were
+    /// found are looked after all the same.
+    fn reason_to_rest(&self, totals: &TopicTotals) -> Option<EndReason> {
         let wanted = self.goals.wanted;
-        wanted.is_some_and(|wanted| totals.finds >= wanted)
+        if wanted.is_some_and(|wanted| totals.finds >= wanted) {
+            return Some(EndReason::WantedReached);
+        }
+        let is_too_dear = self.progress.is_too_dear(self.settings.pprs_factor);
+        is_too_dear.then_some(EndReason::PprsBad)
     }
 
     /// Whether finds are counted that a model made which the topic no longer has, or that are
@@ -284,7 +290,7 @@ impl ExternalCrawler {
         let taking = Taking {
             most: free,
             rechecks: self.recheck_share.of(free),
-            is_border_open: !self.has_enough(totals),
+            is_border_open: self.reason_to_rest(totals).is_none(),
             now: SystemTime::now(),
         };
         let prior = self.ordering.prior(totals);

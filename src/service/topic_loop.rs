@@ -146,8 +146,8 @@ impl TopicLoop {
         let is_recheck_due = due.recheck.is_some_and(|due| due <= now);
         Ok(match idle {
             IdleReason::BorderEmpty => is_recheck_due || due.deferred.is_some_and(|due| due <= now),
-            IdleReason::WantedReached => is_recheck_due,
-            IdleReason::PprsBad | IdleReason::PagesSpent | IdleReason::LowDisk => false,
+            IdleReason::WantedReached | IdleReason::PprsBad => is_recheck_due,
+            IdleReason::PagesSpent | IdleReason::LowDisk => false,
         })
     }
 

@@ -321,6 +321,33 @@ fn as_many_as_are_wanted_are_so_today_and_who_leaves_makes_room() {
 }
 
 #[test]
+fn who_was_found_is_looked_at_again_also_when_finding_more_is_too_dear() {
+    let mut linked = vec!["a.test".to_owned()];
+    linked.extend((0..8).map(|at| format!("bakery{at}.test")));
+    let linked: Vec<&str> = linked.iter().map(String::as_str).collect();
+    let bakeries = |mut web: ScriptedWeb| {
+        for host in &linked[1..] {
+            web = other_site(web, host);
+        }
+        web
+    };
+    let mut history = History::new();
+    history.settings.external.pprs_window = 6;
+    history.settings.external.pprs_factor = 1.0;
+    let first = history.crawl(bakeries(web(&linked, &linked[1..])));
+    assert_eq!(first.reason, EndReason::PprsBad);
+    assert_eq!(history.listed(), ["a.test", "hub.example"]);
+    assert!(first.totals.border > 0);
+
+    history.wait(31 * DAY);
+    let later = other_site(bakeries(web(&linked, &linked)), "a.test");
+    let second = history.crawl(later);
+    assert_eq!(second.reason, EndReason::PprsBad);
+    assert_eq!(second.told(), [("a.test", Verdict::Irrelevant)]);
+    assert_eq!(second.totals.border, first.totals.border, "nobody else");
+}
+
+#[test]
 fn looking_again_neither_finds_nor_makes_finding_dear_nor_holds_it_up() {
     let old: Vec<String> = (0..12).map(|at| format!("old{at}.test")).collect();
     let new: Vec<String> = (0..12).map(|at| format!("new{at}.test")).collect();
