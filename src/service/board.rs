@@ -84,28 +84,36 @@ impl TopicState {
 // === impl Board ===
 
 impl Board {
-    pub(super) fn new<'a>(topics: impl Iterator<Item = &'a str>, metrics: &Metrics) -> Self {
+    pub(super) fn new(metrics: &Metrics) -> Self {
         let options = Opts::new(
             "sitescout_topic_state",
             "1 for what a topic does now, 0 for what it does not",
         );
         let gauge = IntGaugeVec::new(options, &["topic", "state", "reason"]);
-        let topics = topics.map(|topic| {
-            let nothing = (TopicState::Starting, TopicTotals::default());
-            (topic.to_owned(), nothing)
-        });
-        let board = Self {
+        Self {
             gauge: metrics.add(gauge.expect("the name and the labels are constants")),
             known: Mutex::new(Known {
-                topics: topics.collect(),
+                topics: BTreeMap::new(),
                 is_stopping: false,
             }),
-        };
-        let topics: Vec<String> = board.lock().topics.keys().cloned().collect();
-        for topic in &topics {
-            board.show(topic, TopicState::Starting);
         }
-        board
+    }
+
+    /// A topic is to be crawled for.
+    pub(super) fn add(&self, topic: &str) {
+        let nothing = (TopicState::Starting, TopicTotals::default());
+        self.lock().topics.insert(topic.to_owned(), nothing);
+        self.show(topic, TopicState::Starting);
+    }
+
+    /// A topic is no longer crawled for.
+    pub(super) fn remove(&self, topic: &str) {
+        self.lock().topics.remove(topic);
+        for state in TopicState::ALL {
+            let (name, reason) = state.names();
+            // It was shown, or it is gone already.
+            let _ = self.gauge.remove_label_values(&[topic, name, reason]);
+        }
     }
 
     pub(super) fn set(&self, topic: &str, state: TopicState) {

@@ -23,6 +23,7 @@ mod probes;
 mod systemd;
 mod topic_loop;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -110,6 +111,19 @@ pub enum ServiceError {
     Broken(#[from] JoinError),
 }
 
+/// The loops of all topics.
+struct Crew<'s> {
+    service: &'s Service,
+    orders: watch::Receiver<Orders>,
+    seats: Arc<Seats>,
+    metrics: CrawlMetrics,
+    board: Arc<Board>,
+    heartbeats: Heartbeats,
+    /// The topics that have a loop.
+    at_work: BTreeSet<String>,
+    loops: JoinSet<(String, Result<(), StoreError>)>,
+}
+
 /// What every loop is to do.
 #[derive(Clone)]
 struct Orders {
@@ -141,8 +155,7 @@ impl Service {
         again: ReadAgain,
     ) -> Result<(), ServiceError> {
         let heartbeats = Heartbeats::default();
-        let names = plan.topics.iter().map(|topic| topic.name.as_str());
-        let board = Arc::new(Board::new(names, &self.metrics));
+        let board = Arc::new(Board::new(&self.metrics));
         let probes = self.serve_probes(&plan, &board, &heartbeats)?;
         let settings = &plan.settings.service;
         let (orders, followed) = watch::channel(Orders {
@@ -151,7 +164,17 @@ impl Service {
             edition: 0,
             is_stopping: false,
         });
-        let mut loops = self.start_loops(&followed, &board, &heartbeats);
+        let mut crew = Crew {
+            seats: Seats::new(orders.borrow().plan.settings.external.crawlers),
+            metrics: CrawlMetrics::register(&self.metrics),
+            service: &self,
+            orders: followed,
+            board: Arc::clone(&board),
+            heartbeats: heartbeats.clone(),
+            at_work: BTreeSet::new(),
+            loops: JoinSet::new(),
+        };
+        crew.begin();
         let mut systemd = Systemd::find();
         let mut tick = interval(systemd.watchdog().map_or(TICK, |limit| TICK.min(limit / 4)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -159,11 +182,14 @@ impl Service {
         let mut was_asked_to_stop = false;
         loop {
             tokio::select! {
-                ended = loops.join_next() => {
+                ended = crew.loops.join_next() => {
                     let error = match ended {
                         None => break,
-                        Some(Ok(Ok(()))) => continue,
-                        Some(Ok(Err(error))) => ServiceError::Store(error),
+                        Some(Ok((topic, Ok(())))) => {
+                            crew.part_with(&topic);
+                            continue;
+                        }
+                        Some(Ok((_, Err(error)))) => ServiceError::Store(error),
                         Some(Err(broken)) if broken.is_cancelled() => continue,
                         Some(Err(broken)) => ServiceError::Broken(broken),
                     };
@@ -175,10 +201,11 @@ impl Service {
                     Request::Reload => {
                         systemd.reloading();
                         self.reload(&orders, &again).await;
+                        crew.begin();
                         systemd.reloaded();
                     }
                     // Who asks twice does not want to wait for visits under way.
-                    Request::Stop if was_asked_to_stop => loops.abort_all(),
+                    Request::Stop if was_asked_to_stop => crew.loops.abort_all(),
                     Request::Stop => {
                         was_asked_to_stop = true;
                         stop(&orders, &board, &systemd);
@@ -222,31 +249,6 @@ impl Service {
         Ok(tokio::spawn(probes))
     }
 
-    fn start_loops(
-        &self,
-        orders: &watch::Receiver<Orders>,
-        board: &Arc<Board>,
-        heartbeats: &Heartbeats,
-    ) -> JoinSet<Result<(), StoreError>> {
-        let plan = Arc::clone(&orders.borrow().plan);
-        let seats = Seats::new(plan.settings.external.crawlers);
-        let metrics = CrawlMetrics::register(&self.metrics);
-        let mut loops = JoinSet::new();
-        for topic in &plan.topics {
-            let topic_loop = TopicLoop {
-                name: topic.name.clone(),
-                store: Arc::clone(&self.store),
-                fetcher: Arc::clone(&self.web) as Arc<dyn Fetcher>,
-                seats: Arc::clone(&seats),
-                metrics: metrics.clone(),
-                board: Arc::clone(board),
-                heartbeat: Arc::new(heartbeats.of_loop(&format!("topic {}", topic.name))),
-            };
-            loops.spawn(topic_loop.run(orders.clone()));
-        }
-        loops
-    }
-
     /// Takes up what can be changed while running, and says what cannot.
     async fn reload(&self, orders: &watch::Sender<Orders>, again: &ReadAgain) {
         let again = Arc::clone(again);
@@ -270,6 +272,43 @@ impl Service {
             orders.edition += 1;
         });
         tracing::info!("reloaded");
+    }
+}
+
+// === impl Crew ===
+
+impl Crew<'_> {
+    /// Begins a loop for every topic of the plan that has none.
+    fn begin(&mut self) {
+        let plan = Arc::clone(&self.orders.borrow().plan);
+        for topic in &plan.topics {
+            if !self.at_work.insert(topic.name.clone()) {
+                continue;
+            }
+            self.board.add(&topic.name);
+            let name = topic.name.clone();
+            let topic_loop = TopicLoop {
+                name: name.clone(),
+                store: Arc::clone(&self.service.store),
+                fetcher: Arc::clone(&self.service.web) as Arc<dyn Fetcher>,
+                seats: Arc::clone(&self.seats),
+                metrics: self.metrics.clone(),
+                board: Arc::clone(&self.board),
+                heartbeat: Arc::new(self.heartbeats.of_loop(&format!("topic {name}"))),
+            };
+            let run = topic_loop.run(self.orders.clone());
+            self.loops.spawn(async move { (name, run.await) });
+        }
+    }
+
+    /// A loop has ended because its topic is no longer in the plan, or because all are to end.
+    fn part_with(&mut self, topic: &str) {
+        self.at_work.remove(topic);
+        if !self.orders.borrow().is_stopping {
+            self.board.remove(topic);
+            // It may be wanted again since.
+            self.begin();
+        }
     }
 }
 
@@ -301,14 +340,10 @@ fn watch_disk(orders: &watch::Sender<Orders>) {
 /// What has changed but cannot be taken up while running.
 fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
     let (one, other) = (&old.settings, &new.settings);
-    let names = |plan: &Plan| -> Vec<String> {
-        plan.topics.iter().map(|topic| topic.name.clone()).collect()
-    };
     let mut fetch = other.fetch.clone();
     fetch.politeness.pause = one.fetch.politeness.pause;
     fetch.politeness.longest_wait = one.fetch.politeness.longest_wait;
     let changed = [
-        (names(old) != names(new), "the list of topics"),
         (one.store != other.store, "[store]"),
         (
             one.fetch != fetch,
@@ -326,13 +361,8 @@ fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
     changed.map(|(_, what)| what).collect()
 }
 
-/// The new plan for the topics that run, with what cannot be changed as it is.
+/// The new plan, with what cannot be changed as it is.
 fn kept_to(old: &Plan, new: Plan) -> Plan {
-    let topics = old.topics.iter().map(|topic| {
-        let found = new.topics.iter().find(|other| other.name == topic.name);
-        found.unwrap_or(topic).clone()
-    });
-    let topics = topics.collect();
     let mut settings = new.settings;
     let kept = &old.settings;
     let politeness = settings.fetch.politeness;
@@ -344,6 +374,8 @@ fn kept_to(old: &Plan, new: Plan) -> Plan {
     settings.external.crawlers = kept.external.crawlers;
     settings.service.state.clone_from(&kept.service.state);
     settings.service.listen = kept.service.listen;
-    settings.service.topics.clone_from(&kept.service.topics);
-    Plan { settings, topics }
+    Plan {
+        settings,
+        topics: new.topics,
+    }
 }

@@ -287,6 +287,23 @@ fn a_daemon_takes_up_new_settings_or_stays_as_it_was() {
     }
     daemon.judges("few");
     daemon.shows("sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"few\"} 1");
+    // A topic that is taken out leaves, and comes back when it is put in again.
+    let boats = "sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1";
+    let all = fs::read_to_string(place.path("daemon.toml")).expect("settings");
+    let one = all.replace("topics = ['boats', 'few']", "topics = ['few']");
+    assert_ne!(one, all);
+    fs::write(place.path("daemon.toml"), one).expect("settings");
+    daemon.signal("HUP");
+    daemon.notifies("STATUS=1 topic, ");
+    let (_, figures) = daemon.get("/metrics");
+    assert!(
+        !figures
+            .contains("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"}")
+    );
+    fs::write(place.path("daemon.toml"), all).expect("settings");
+    daemon.signal("HUP");
+    daemon.notifies("STATUS=2 topics, ");
+    daemon.shows(boats);
     daemon.signal("INT");
     assert!(daemon.end().success());
     let found = |topic: &str| {
