@@ -68,6 +68,10 @@ impl From<StrategyName> for Strategy {
     }
 }
 
+/// What is said to who asks to stop.
+pub(super) const STOPPING: &str =
+    "stopping: visits under way are finished first; again ends at once";
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -221,8 +225,9 @@ async fn crawl(
             },
             () = signals.next() => {
                 // Who asks twice does not want to wait for visits under way.
-                if stop.send_replace(true) {
-                    crawls.abort_all();
+                match stop.send_replace(true) {
+                    true => crawls.abort_all(),
+                    false => printer.bar.suspend(|| complain(STOPPING)),
                 }
             }
             () = printer.closed.notified() => {

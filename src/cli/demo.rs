@@ -29,10 +29,10 @@ use crate::training::{Labels, fit_model};
 use crate::web::{PageUrl, Scheme, SiteId};
 
 use super::ExitCode;
-use super::crawl::{as_text, harvest, pprs, summary};
+use super::crawl::{STOPPING, as_text, harvest, pprs, summary};
 use super::signals::Signals;
 use super::sources::{self, MODEL_FILE, Web};
-use super::terminal::say;
+use super::terminal::{complain, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -145,6 +145,7 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
     }];
     settings.fetch.politeness.pause = Duration::ZERO;
     settings.fetch.limits.first_byte = Duration::from_secs(2);
+    settings.external.drain = Duration::from_secs(2);
     settings
 }
 
@@ -251,6 +252,7 @@ impl Demo {
                         if stop.send_replace(true) {
                             break None;
                         }
+                        bar.suspend(|| complain(STOPPING));
                     }
                 }
             };

@@ -27,7 +27,6 @@ pub(super) enum IdleReason {
     WantedReached,
     BorderEmpty,
     PprsBad,
-    PagesSpent,
     LowDisk,
 }
 
@@ -50,7 +49,6 @@ impl IdleReason {
             Self::WantedReached => "wanted_reached",
             Self::BorderEmpty => "border_empty",
             Self::PprsBad => "pprs_bad",
-            Self::PagesSpent => "pages_spent",
             Self::LowDisk => "low_disk",
         }
     }
@@ -59,14 +57,13 @@ impl IdleReason {
 // === impl TopicState ===
 
 impl TopicState {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 7] = [
         Self::Starting,
         Self::Crawling,
         Self::Draining,
         Self::Idle(IdleReason::WantedReached),
         Self::Idle(IdleReason::BorderEmpty),
         Self::Idle(IdleReason::PprsBad),
-        Self::Idle(IdleReason::PagesSpent),
         Self::Idle(IdleReason::LowDisk),
     ];
 

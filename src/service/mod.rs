@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - A topic that does not crawl has a reason, and the reason can be read off the figures.
-//! - Idle, paused and waiting loops beat; only a loop that does not come round is stuck.
+//! - Idle and waiting loops beat; only a loop that does not come round is stuck.
 //! - A reload is taken up whole or not at all.
 
 mod board;

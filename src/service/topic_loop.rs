@@ -55,11 +55,11 @@ impl TopicLoop {
             }
             let (reason, totals) = self.crawl(topic, &now, orders.clone()).await?;
             let idle = match reason {
-                EndReason::Stopped => continue,
+                // The second cannot be: nobody sets a limit here.
+                EndReason::Stopped | EndReason::PagesSpent => continue,
                 EndReason::WantedReached => IdleReason::WantedReached,
                 EndReason::BorderEmpty { .. } => IdleReason::BorderEmpty,
                 EndReason::PprsBad => IdleReason::PprsBad,
-                EndReason::PagesSpent => IdleReason::PagesSpent,
             };
             tracing::info!(topic = self.name, reason = idle.name(), "idle");
             self.show(TopicState::Idle(idle), Some(&totals));
@@ -147,7 +147,7 @@ impl TopicLoop {
         Ok(match idle {
             IdleReason::BorderEmpty => is_recheck_due || due.deferred.is_some_and(|due| due <= now),
             IdleReason::WantedReached | IdleReason::PprsBad => is_recheck_due,
-            IdleReason::PagesSpent | IdleReason::LowDisk => false,
+            IdleReason::LowDisk => false,
         })
     }
 
