@@ -30,19 +30,20 @@
 )]
 
 mod counting;
+mod serving;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::io::{Read, Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use counting::{CpuClock, Moment, memory};
+use counting::{CpuClock, memory};
 use http::header::{HOST, HeaderValue};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty};
@@ -53,6 +54,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
+use serving::Server;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings};
 use sitescout::external::{CrawlMetrics, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
@@ -167,7 +169,8 @@ impl Figures {
 }
 
 fn measure(crawlers: &[usize]) {
-    let server = Server::start();
+    let server = Server::start(&["--serve"]);
+    let mut server_clock = CpuClock::of_process(&server.process());
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let model = train(server.address);
     fs::write(directory.path().join(MODEL_FILE), model.to_bytes()).expect("room on the disk");
@@ -185,9 +188,9 @@ fn measure(crawlers: &[usize]) {
     );
     for &crawlers in crawlers {
         let rows = Side::ALL.map(|side| {
-            let before = server.now();
+            let before = server_clock.now();
             let figures = in_child(side, crawlers, server.address, directory.path());
-            let (server_cpu, _) = server.now().since(&before);
+            let (server_cpu, _) = server_clock.now().since(&before);
             (side, figures, server_cpu)
         });
         let (_, bare, _) = rows[rows.len() - 1];
@@ -463,12 +466,6 @@ async fn visit_bare(
 
 // === the server ===
 
-/// The server's process, which ends with this.
-struct Server {
-    process: Child,
-    address: SocketAddr,
-}
-
 /// What pages are made of.
 struct Answers {
     relevant: Vec<String>,
@@ -515,39 +512,6 @@ async fn answer_all(mut stream: TcpStream, answers: Arc<Answers>) {
             return;
         }
         length = 0;
-    }
-}
-
-// === impl Server ===
-
-impl Server {
-    fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().expect("a program"))
-            .arg("--serve")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a second process");
-        let output = process.stdout.take().expect("it is piped");
-        let mut address = String::new();
-        let read = BufReader::new(output).read_line(&mut address);
-        read.expect("the server says where it is");
-        Self {
-            process,
-            address: address.trim().parse().expect("an address"),
-        }
-    }
-
-    fn now(&self) -> Moment {
-        CpuClock::of_process(&self.process.id().to_string()).now()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -30,10 +30,12 @@
     reason = "rates need no more than 52 bits"
 )]
 
+mod serving;
+
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::io::{Read, Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -50,6 +52,7 @@ use mimalloc::MiMalloc;
 use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serving::Server;
 use sitescout::config::{FetchSettings, ResolveRule};
 use sitescout::fetch::live::user_agent;
 use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
@@ -159,7 +162,7 @@ impl Fetched {
 }
 
 fn measure() {
-    let server = Server::start();
+    let server = Server::start(&["--serve"]);
     let runtime = runtime();
     println!(
         "{HOSTS} hosts, {PAGES_OF_A_HOST} pages each, {TASKS} hosts at once, {} threads, {} \
@@ -228,7 +231,11 @@ fn round(runtime: &Runtime, server: &Server, side: Side, hosts: &Arc<Hosts>) -> 
     let web = (side == Side::Ours).then(|| Arc::new(live_web(server.address)));
     let hosts = Arc::clone(hosts);
     let address = server.address;
-    let (cpu, server_cpu, start) = (cpu_time("self"), server.cpu_time(), Instant::now());
+    let (cpu, server_cpu, start) = (
+        cpu_time("self"),
+        cpu_time(&server.process()),
+        Instant::now(),
+    );
     let fetched = runtime.block_on(async move {
         match web {
             Some(web) => for_all(hosts, move |pages| visit(Arc::clone(&web), pages)).await,
@@ -238,7 +245,7 @@ fn round(runtime: &Runtime, server: &Server, side: Side, hosts: &Arc<Hosts>) -> 
     Round {
         wall: start.elapsed(),
         cpu: cpu_time("self").saturating_sub(cpu),
-        server_cpu: server.cpu_time().saturating_sub(server_cpu),
+        server_cpu: cpu_time(&server.process()).saturating_sub(server_cpu),
         fetched,
     }
 }
@@ -351,12 +358,6 @@ async fn visit_bare(server: SocketAddr, pages: Arc<[PageUrl]>) -> Fetched {
 
 // === the server ===
 
-/// The server's process, which ends with this.
-struct Server {
-    process: Child,
-    address: SocketAddr,
-}
-
 /// What the server says, made beforehand.
 struct Answers {
     plain: Vec<u8>,
@@ -403,39 +404,6 @@ async fn answer_all(mut stream: TcpStream, answers: Arc<Answers>) {
             return;
         }
         length = 0;
-    }
-}
-
-// === impl Server ===
-
-impl Server {
-    fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().expect("a program"))
-            .arg("--serve")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a second process");
-        let output = process.stdout.take().expect("it is piped");
-        let mut address = String::new();
-        let read = BufReader::new(output).read_line(&mut address);
-        read.expect("the server says where it is");
-        Self {
-            process,
-            address: address.trim().parse().expect("an address"),
-        }
-    }
-
-    fn cpu_time(&self) -> Duration {
-        cpu_time(&self.process.id().to_string())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -560,5 +528,5 @@ fn run_only(part: &str, pages: &str) {
         "ours" => Side::Ours,
         _ => return,
     };
-    round(&runtime(), &Server::start(), side, &hosts);
+    round(&runtime(), &Server::start(&["--serve"]), side, &hosts);
 }

@@ -39,19 +39,20 @@
 
 mod counting;
 mod plot;
+mod serving;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
+use std::io::{Read, Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::time::Duration;
 
-use counting::{CpuClock, Moment, memory};
+use counting::{CpuClock, memory};
 use mimalloc::MiMalloc;
 use plot::{Curve, Panel, Plot, Stroke};
+use serving::Server;
 use sitescout::classify::SiteModel;
 use sitescout::config::{EvidenceRetention, ResolveRule, Settings, StoreSettings};
 use sitescout::external::{
@@ -243,7 +244,8 @@ impl Options {
 }
 
 fn soak(options: &Options) {
-    let server = Server::start(options.sites);
+    let server = Server::start(&["--serve", "--sites", &options.sites.to_string()]);
+    let mut server_clock = CpuClock::of_process(&server.process());
     let settings = options.settings(server.address);
     let web = GeneratedWeb::new(options.sites, SEED);
     let learned = web
@@ -262,9 +264,9 @@ fn soak(options: &Options) {
         options.crawlers,
         settings.store.cache_bytes >> 20
     );
-    let before = server.now();
+    let before = server_clock.now();
     let soaked = runtime().block_on(crawl(options, &settings, &store, model, starts));
-    let (server_cpu, _) = server.now().since(&before);
+    let (server_cpu, _) = server_clock.now().since(&before);
     soaked.tell(&settings, server_cpu);
     if let Some(path) = &options.plot {
         fs::write(path, soaked.plot(&settings).to_svg()).expect("a writable file");
@@ -674,12 +676,6 @@ fn slope(samples: &[Sample], along: impl Fn(&Sample) -> f64, up: impl Fn(&Sample
 
 // === the server ===
 
-/// The server's process, which ends with this.
-struct Server {
-    process: Child,
-    address: SocketAddr,
-}
-
 /// Runs in the process of the server: prints its address, and ends when nobody listens.
 fn serve(sites: u64) {
     let (_, most) = rlimit::Resource::NOFILE.get().expect("a limit");
@@ -697,37 +693,4 @@ fn serve(sites: u64) {
     });
     // The parent holds the other end, whichever way it goes.
     let _ = stdin().read(&mut [0]);
-}
-
-// === impl Server ===
-
-impl Server {
-    fn start(sites: u64) -> Self {
-        let mut process = Command::new(std::env::current_exe().expect("a program"))
-            .args(["--serve", "--sites", &sites.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a second process");
-        let output = process.stdout.take().expect("it is piped");
-        let mut address = String::new();
-        let read = BufReader::new(output).read_line(&mut address);
-        read.expect("the server says where it is");
-        Self {
-            process,
-            address: address.trim().parse().expect("an address"),
-        }
-    }
-
-    fn now(&self) -> Moment {
-        CpuClock::of_process(&self.process.id().to_string()).now()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

@@ -269,6 +269,7 @@ fn a_crawl_that_is_asked_to_stop_finishes_what_it_has_begun_and_goes_on_later() 
     let mut seen = Vec::new();
     for signal in ["-INT", "-TERM"] {
         let (verdicts, told) = stopped_by(signal, &web, &place, &crawl);
+        assert!(told.contains("stopping: visits under way"), "{told}");
         assert!(told.contains("ended: stopped"), "{told}");
         seen.extend(hosts(&verdicts));
         assert!(seen.len() < SITES);
