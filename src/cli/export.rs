@@ -9,7 +9,9 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::config::Settings;
-use crate::store::{JudgedSite, KeyValueStore, SiteStore};
+use crate::store::{
+    DirectoryStore, JudgedSite, KeyValueStore, Opinion, SitePlace, SiteQuery, StoreError, TopicId,
+};
 use crate::web::UndecidedReason;
 
 use super::ExitCode;
@@ -23,8 +25,10 @@ Examples:
   sitescout export --topic sailing --format jsonl --since 1204
   sitescout export --everything --out backup.jsonl
 
-Relevant sites in the order in which they were judged; a file given with --out appears whole
-or not at all. `--since` leaves out what has a sequence number up to that.";
+The list of a topic in the order in which sites came onto it: those judged relevant, without
+those that an editor rejects or an operator blocks, and with those that an editor accepts. A file
+given with --out appears whole or not at all. `--since` leaves out what has a sequence number up
+to that. `--all` gives every verdict instead.";
 
 /// So many verdicts are read at a time.
 const PORTION: usize = 1_000;
@@ -58,7 +62,7 @@ pub(super) struct Arguments {
     /// Leave out what has a sequence number up to this
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     since: u64,
-    /// Irrelevant and undecided sites too
+    /// Every verdict, of irrelevant and undecided sites too
     #[arg(long)]
     all: bool,
     /// Write to this file instead of standard output
@@ -113,61 +117,127 @@ async fn export(
     }
     let topic = sources::topic_of(store, arguments.topic.as_deref()).await?;
     if arguments.format == Format::Csv {
-        writeln!(out, "seq,host,verdict,confidence,pages,start,judged_at")?;
+        writeln!(out, "{CSV_HEADER}")?;
     }
     let mut after = arguments.since;
     loop {
-        let portion = store.judged(topic, after, PORTION).await?;
-        let Some(last) = portion.last() else {
-            return Ok(());
+        let (portion, next) = match arguments.all {
+            true => verdicts(store, topic, after).await?,
+            false => list(store, topic, after).await?,
         };
-        after = last.seq;
-        for judged in portion {
+        for exported in portion {
             // A blocked host leaves the results at once, whatever was found about it.
-            let is_wanted = (arguments.all || judged.verdict.is_relevant())
+            let judged = &exported.judged;
+            let is_wanted = exported.is_wanted
                 && judged.confidence >= arguments.min_confidence
                 && settings.external.permits(judged.site.host());
             if is_wanted {
-                writeln!(out, "{}", line(&judged, arguments.format))?;
+                writeln!(out, "{}", exported.line(arguments.format))?;
             }
+        }
+        match next {
+            Some(next) => after = next,
+            None => return Ok(()),
         }
     }
 }
 
-/// Hosts consist of letters, digits, hyphens, dots and colons, so no field of a CSV line
-/// needs quotes. One that begins with a hyphen would be a formula to some programs.
-fn line(judged: &JudgedSite, format: Format) -> String {
-    let judged_at = sources::date(judged.judged_at);
-    match format {
-        Format::Txt => judged.site.to_string(),
-        Format::Csv => format!(
-            "{},{}{},{},{:.6},{},{},{judged_at}",
-            judged.seq,
-            if judged.site.as_str().starts_with('-') {
-                "'"
-            } else {
-                ""
-            },
-            judged.site,
-            judged.verdict.name(),
-            judged.confidence,
-            judged.pages,
-            judged.is_start,
-        ),
-        Format::Jsonl => harmless_json(&json!({
-            "seq": judged.seq,
-            "host": judged.site.as_str(),
-            "verdict": judged.verdict.name(),
-            "undecided_reason": judged.verdict.undecided_reason().map(UndecidedReason::name),
-            "confidence": judged.confidence,
-            "pages": judged.pages,
-            "rank": judged.rank,
-            "start": judged.is_start,
-            "judged_at": judged_at,
-            "model": judged.model.to_string(),
-            "stop_reason": judged.stop_reason,
-            "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
-            "address": judged.address,
-        })),
+/// A line in the making. The number is that of the verdict, or of the change that brought the
+/// site onto the list.
+struct Exported {
+    judged: JudgedSite,
+    opinion: Option<Opinion>,
+    is_wanted: bool,
+}
+
+/// A portion of the verdicts, and where the next begins.
+async fn verdicts(
+    store: &KeyValueStore,
+    topic: TopicId,
+    after: u64,
+) -> Result<(Vec<Exported>, Option<u64>), StoreError> {
+    let query = SiteQuery {
+        topic: Some(topic),
+        after: Some(SitePlace::Number(after)),
+        most: PORTION,
+        ..SiteQuery::default()
+    };
+    let portion = store.find(query).await?;
+    let sites = portion.sites.into_iter().map(|found| Exported {
+        judged: found.judged,
+        opinion: found.decision.map(|decision| decision.opinion),
+        is_wanted: true,
+    });
+    let next = match portion.next {
+        Some(SitePlace::Number(number)) => Some(number),
+        _ => None,
+    };
+    Ok((sites.collect(), next))
+}
+
+/// A portion of the list, and where the next begins.
+async fn list(
+    store: &KeyValueStore,
+    topic: TopicId,
+    after: u64,
+) -> Result<(Vec<Exported>, Option<u64>), StoreError> {
+    let entries = store.feed(topic, after, PORTION).await?;
+    let next = entries.last().map(|entry| entry.seq);
+    let portion = entries.into_iter().map(|entry| Exported {
+        opinion: entry.decision.map(|decision| decision.opinion),
+        is_wanted: entry.change.is_listed(),
+        judged: JudgedSite {
+            seq: entry.seq,
+            ..entry.judged
+        },
+    });
+    Ok((portion.collect(), next))
+}
+
+const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision";
+
+// === impl Exported ===
+
+impl Exported {
+    /// Hosts consist of letters, digits, hyphens, dots and colons, so no field of a CSV line
+    /// needs quotes. One that begins with a hyphen would be a formula to some programs.
+    fn line(&self, format: Format) -> String {
+        let judged = &self.judged;
+        let decision = self.opinion.map(Opinion::name);
+        let judged_at = sources::date(judged.judged_at);
+        match format {
+            Format::Txt => judged.site.to_string(),
+            Format::Csv => format!(
+                "{},{}{},{},{:.6},{},{},{judged_at},{}",
+                judged.seq,
+                if judged.site.as_str().starts_with('-') {
+                    "'"
+                } else {
+                    ""
+                },
+                judged.site,
+                judged.verdict.name(),
+                judged.confidence,
+                judged.pages,
+                judged.is_start,
+                decision.unwrap_or_default(),
+            ),
+            Format::Jsonl => harmless_json(&json!({
+                "seq": judged.seq,
+                "host": judged.site.as_str(),
+                "verdict": judged.verdict.name(),
+                "undecided_reason": judged.verdict.undecided_reason().map(UndecidedReason::name),
+                "confidence": judged.confidence,
+                "pages": judged.pages,
+                "rank": judged.rank,
+                "start": judged.is_start,
+                "judged_at": judged_at,
+                "model": judged.model.to_string(),
+                "stop_reason": judged.stop_reason,
+                "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
+                "address": judged.address,
+                "decision": decision,
+            })),
+        }
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::store::{EvidenceStep, SiteFile, SiteStore};
+use crate::store::{EvidenceStep, Opinion, SiteFile, SiteStore};
 use crate::web::{SiteId, UndecidedReason};
 
 use super::ExitCode;
@@ -70,6 +70,14 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
             judged.stop_reason,
             judged.model
         )?,
+    }
+    if let Some(decision) = &file.decision {
+        let what = match decision.opinion {
+            Opinion::Accept => "accepted",
+            Opinion::Reject => "rejected",
+        };
+        let (date, note) = (sources::date(decision.at), Harmless(&decision.note));
+        writeln!(out, "{what} by an editor on {date}: {note}")?;
     }
     if let Some(recheck) = file.recheck {
         writeln!(out, "to be looked at again: {}", sources::date(recheck))?;
@@ -168,6 +176,12 @@ fn as_json(file: &SiteFile) -> Value {
         "host": file.site.as_str(),
         "entrance": file.entrance.as_str(),
         "judged": judged,
+        "decision": file.decision.as_ref().map(|decision| json!({
+            "decision": decision.opinion.name(),
+            "note": decision.note,
+            "at": sources::date(decision.at),
+        })),
+        "listed": file.is_listed,
         "recheck": file.recheck.map(sources::date),
         "pages": pages.collect::<Vec<_>>(),
         "edges": file.standing.edges,

@@ -40,6 +40,15 @@ pub struct ExternalSettings {
     pub seed: u64,
 }
 
+/// Which hosts an operator lets in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostLists {
+    /// Hosts that are kept out.
+    pub block: Vec<String>,
+    /// If there are any, all others are kept out.
+    pub allow: Vec<String>,
+}
+
 /// What becomes of verdicts that another model made than the topic has now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldVerdicts {
@@ -135,9 +144,32 @@ impl ExternalSettings {
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
     pub fn permits(&self, host: &str) -> bool {
-        let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
-        !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
+        permits(&self.block, &self.allow, host)
     }
+
+    /// Both lists by themselves.
+    #[must_use]
+    pub fn host_lists(&self) -> HostLists {
+        HostLists {
+            block: self.block.clone(),
+            allow: self.allow.clone(),
+        }
+    }
+}
+
+// === impl HostLists ===
+
+impl HostLists {
+    /// Whether they let a host in. Blocking wins.
+    #[must_use]
+    pub fn permit(&self, host: &str) -> bool {
+        permits(&self.block, &self.allow, host)
+    }
+}
+
+fn permits(block: &[String], allow: &[String], host: &str) -> bool {
+    let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
+    !is_on(block) && (allow.is_empty() || is_on(allow))
 }
 
 impl Default for ExternalSettings {

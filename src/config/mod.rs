@@ -16,7 +16,7 @@ mod value;
 
 use std::time::Duration;
 
-pub use external::{ExternalSettings, OldVerdicts, Strategy};
+pub use external::{ExternalSettings, HostLists, OldVerdicts, Strategy};
 pub use fetch::{
     ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
     PolitenessSettings, ProxySettings, ResolveRule,

@@ -136,6 +136,7 @@ impl ExternalCrawler {
             old_verdicts: external.old_verdicts,
             recheck_after: external.recheck_after,
             watched_pages: external.pprs_window as u64,
+            hosts: external.host_lists(),
         };
         let id = store.open_topic(opening).await?;
         let full = store.full_addresses(id, external.sites_per_address());
@@ -318,7 +319,7 @@ impl ExternalCrawler {
                 full_addresses: self.full_addresses_for(&taken),
                 ..SiteVisit::entering(&taken.entrance)
             };
-            match self.settings.permits(taken.site.host()) {
+            match self.settings.permits(taken.site.host()) && !taken.is_blocked {
                 true => self.pool.visit(taken, visit),
                 false => self.pool.refuse(taken, visit),
             }

@@ -1,7 +1,7 @@
 //! Everything in a store, line by line: for backups, and for moving to another store.
 //!
 //! A dump holds records, not indexes: those follow from the records and are built anew when
-//! a dump is read.
+//! a dump is read; the questions for editors when the store is opened for the first time.
 //!
 //! Invariant: a store read from the dump of another one hands out the same sites in the
 //! same order, and shows the same verdicts under the same numbers.
@@ -10,8 +10,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::curve::Curve;
 use super::engine::{Engine, Entry};
 use super::keys;
+use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,
@@ -21,10 +23,13 @@ use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
 /// The form of dumps.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
-/// The kinds of records in a dump, in this order, so that a topic comes before its sites.
-const KINDS: [&[u8]; 9] = [b"m", b"n", b"p", b"s", b"e", b"v", b"x", b"g", b"i"];
+/// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
+/// a verdict before what is said about it.
+const KINDS: [&[u8]; 14] = [
+    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"i", b"u", b"o", b"b",
+];
 
 /// One record of a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -76,6 +81,27 @@ enum DumpedRecord {
         topic: u16,
         address: IpAddr,
         sites: u32,
+    },
+    Curve {
+        topic: u16,
+        curve: Curve,
+    },
+    Paused {
+        topic: u16,
+    },
+    Listing {
+        topic: u16,
+        host: String,
+        listing: ListingRecord,
+    },
+    Decision {
+        topic: u16,
+        host: String,
+        decision: DecisionRecord,
+    },
+    Block {
+        host: String,
+        block: BlockRecord,
     },
     /// The last line: so many stood before it.
     End {
@@ -174,6 +200,25 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
             address: keys::address_of(key).ok_or_else(damaged)?,
             sites: records::decode(key, value)?,
         },
+        Some(b'z') => DumpedRecord::Curve {
+            topic: topic()?,
+            curve: records::decode(key, value)?,
+        },
+        Some(b'w') => DumpedRecord::Paused { topic: topic()? },
+        Some(b'u') => DumpedRecord::Listing {
+            topic: topic()?,
+            host: text(rest()?)?,
+            listing: records::decode(key, value)?,
+        },
+        Some(b'o') => DumpedRecord::Decision {
+            topic: topic()?,
+            host: text(rest()?)?,
+            decision: records::decode(key, value)?,
+        },
+        Some(b'b') => DumpedRecord::Block {
+            host: text(&key[1..])?,
+            block: records::decode(key, value)?,
+        },
         _ => return Err(damaged()),
     })
 }
@@ -240,6 +285,26 @@ pub(super) fn load(
             address,
             sites,
         } => changes.put(keys::address(TopicId(topic), address), &sites),
+        DumpedRecord::Curve { topic, curve } => changes.put(keys::curve(TopicId(topic)), &curve),
+        DumpedRecord::Paused { topic } => {
+            changes.put_raw(keys::pause(TopicId(topic)), Vec::new());
+        }
+        DumpedRecord::Listing {
+            topic,
+            host,
+            listing,
+        } => {
+            let (topic, site) = (TopicId(topic), parsed(&host)?);
+            let change = keys::list_change(topic, listing.seq);
+            changes.put_raw(change, site.as_str().as_bytes().to_vec());
+            changes.put(keys::listing(topic, &site), &listing);
+        }
+        DumpedRecord::Decision {
+            topic,
+            host,
+            decision,
+        } => changes.put(keys::decision(TopicId(topic), &parsed(&host)?), &decision),
+        DumpedRecord::Block { host, block } => changes.put(keys::block(&parsed(&host)?), &block),
         DumpedRecord::End { .. } => {}
     }
     Ok(())

@@ -27,6 +27,13 @@ pub(super) trait Engine: Send + Sync + 'static {
         after: Option<&'a [u8]>,
     ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a>;
 
+    /// The same backwards: entries whose keys begin with `prefix` and come before `before`.
+    fn scan_back<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        before: Option<&'a [u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a>;
+
     fn apply(&self, changes: Changes) -> Result<(), StoreError>;
 
     fn sync(&self) -> Result<(), StoreError>;
@@ -39,6 +46,14 @@ pub(super) trait Engine: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub(super) struct MemoryEngine {
     map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+/// The least key that comes after all keys with a prefix; none if there is none.
+pub(super) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
+    let length = prefix.iter().rposition(|byte| *byte < u8::MAX)? + 1;
+    let mut end = prefix[..length].to_vec();
+    end[length - 1] += 1;
+    Some(end)
 }
 
 /// A scan copies so many entries at a time, so that it holds no lock while it is read.
@@ -78,6 +93,31 @@ impl Engine for MemoryEngine {
         }))
     }
 
+    fn scan_back<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        before: Option<&'a [u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+        let mut end = match before {
+            Some(before) => Some(before.to_vec()),
+            None => end_of(prefix),
+        };
+        Box::new(std::iter::from_fn(move || {
+            let to = match &end {
+                Some(end) => Bound::Excluded(end.as_slice()),
+                None => Bound::Unbounded,
+            };
+            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+            let mut entries = map.range::<[u8], _>((Bound::Unbounded, to));
+            let (key, value) = entries.next_back()?;
+            if !key.starts_with(prefix) {
+                return None;
+            }
+            end = Some(key.clone());
+            Some(Ok((key.clone(), value.clone())))
+        }))
+    }
+
     fn apply(&self, changes: Changes) -> Result<(), StoreError> {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in changes {
@@ -95,5 +135,26 @@ impl Engine for MemoryEngine {
 
     fn disk_bytes(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_go_both_ways_and_keep_to_their_prefix() {
+        let engine = MemoryEngine::default();
+        let keys: [&[u8]; 6] = [b"a", b"l1", b"l2", b"l3", b"m", b"\xff\xff"];
+        let changes = keys.map(|key| (key.to_vec(), Some(Vec::new())));
+        engine.apply(changes.into_iter().collect()).unwrap();
+        let back = |prefix: &[u8], before: Option<&[u8]>| -> Vec<Vec<u8>> {
+            let entries = engine.scan_back(prefix, before);
+            entries.map(|entry| entry.unwrap().0).collect()
+        };
+        assert_eq!(back(b"l", None), [b"l3", b"l2", b"l1"]);
+        assert_eq!(back(b"l", Some(b"l3")), [b"l2", b"l1"]);
+        assert_eq!(back(b"\xff", None), [b"\xff\xff"]);
+        assert!(back(b"b", None).is_empty());
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use prometheus::Histogram;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::config::StoreSettings;
@@ -24,7 +24,10 @@ use super::keys;
 use super::orders::Ledger;
 use super::records::StoreRecord;
 use super::transaction::Transaction;
-use super::{NewSite, Outcome, Recorded, StoreError, TakenSite, Taking, TopicId, TopicOpening};
+use super::{
+    Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, TakenSite, Taking, TopicId,
+    TopicOpening,
+};
 
 /// So many orders may wait.
 const QUEUE_LENGTH: usize = 1_024;
@@ -40,6 +43,7 @@ pub(super) enum Order {
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, Taking, Reply<Vec<TakenSite>>),
     Record(Vec<Outcome>, Reply<Vec<Recorded>>),
+    Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
 }
 
@@ -57,6 +61,8 @@ struct Notes {
     failure: OnceLock<StoreError>,
     /// The number of the last verdict that is durable.
     durable: AtomicU64,
+    /// The number of the last durable change of each list.
+    feed_heads: watch::Sender<FeedHeads>,
     /// Where the time of commits is noted, if anybody wants to know.
     commits: OnceLock<Histogram>,
 }
@@ -73,10 +79,11 @@ impl Writer {
         settings: StoreSettings,
     ) -> Result<Self, StoreError> {
         let mut transaction = Transaction::new(&*engine);
-        let ledger = Ledger::open(&mut transaction, settings)?;
+        let mut ledger = Ledger::open(&mut transaction, settings)?;
         transaction.accept_order();
         engine.apply(transaction.into_changes())?;
         engine.sync()?;
+        keep_up(&*engine, &mut ledger)?;
         let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
         let notes = Arc::new(Notes::default());
         notes.tell_durable(&*engine)?;
@@ -93,6 +100,11 @@ impl Writer {
     /// The number of the last verdict that is durable.
     pub(super) fn durable(&self) -> u64 {
         self.notes.durable.load(Ordering::Acquire)
+    }
+
+    /// The number of the last durable change of each list, as it grows.
+    pub(super) fn feed_heads(&self) -> watch::Receiver<FeedHeads> {
+        self.notes.feed_heads.subscribe()
     }
 
     /// Notes from now on how long commits take.
@@ -136,7 +148,10 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
         if let Some(commits) = notes.commits.get().filter(|_| is_durable) {
             commits.observe(started.elapsed().as_secs_f64());
         }
-        let committed = committed.and_then(|()| keep_up(engine, &mut ledger));
+        let committed = committed.and_then(|()| match ledger.has_upkeep() {
+            true => keep_up(engine, &mut ledger).and_then(|()| notes.tell_durable(engine)),
+            false => Ok(()),
+        });
         let failure = committed.err();
         if let Some(error) = &failure {
             tracing::error!(%error, "the store writes no more");
@@ -170,8 +185,24 @@ impl Notes {
     /// What the engine has now is durable.
     fn tell_durable(&self, engine: &dyn Engine) -> Result<(), StoreError> {
         let store: Option<StoreRecord> = Transaction::new(engine).get(keys::STORE)?;
-        let last = store.map_or(0, |store| store.last_seq);
-        self.durable.store(last, Ordering::Release);
+        let store = store.unwrap_or_default();
+        let before = self.durable.swap(store.last_seq, Ordering::AcqRel);
+        if before == store.last_seq {
+            return Ok(());
+        }
+        let mut heads = FeedHeads::new();
+        for number in 1..=store.topics {
+            let topic = TopicId(number);
+            let prefix = keys::of_topic(b'l', topic);
+            let last = engine.scan_back(&prefix, None).next().transpose()?;
+            let head = last.and_then(|(key, _)| keys::list_number(&key));
+            heads.insert(topic, head.unwrap_or_default());
+        }
+        self.feed_heads.send_if_modified(|known| {
+            let has_changed = *known != heads;
+            *known = heads;
+            has_changed
+        });
         Ok(())
     }
 }
@@ -191,6 +222,7 @@ fn carry_out(
         Order::Take(topic, taking, reply) => {
             settle(ledger.take(transaction, topic, taking), transaction, reply)
         }
+        Order::Edit(edit, reply) => settle(ledger.edit(transaction, edit), transaction, reply),
         Order::Load(lines, reply) => {
             let mut lines = lines.into_iter();
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
@@ -229,7 +261,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::config::OldVerdicts;
+    use crate::config::{HostLists, OldVerdicts};
     use crate::store::engine::{Changes, Entry, MemoryEngine};
     use crate::store::{KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
@@ -256,6 +288,14 @@ mod tests {
             after: Option<&'a [u8]>,
         ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
             self.memory.scan(prefix, after)
+        }
+
+        fn scan_back<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            before: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.memory.scan_back(prefix, before)
         }
 
         fn apply(&self, changes: Changes) -> Result<(), StoreError> {
@@ -305,6 +345,7 @@ mod tests {
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
             watched_pages: 5_000,
+            hosts: HostLists::default(),
         };
         let topic = store.open_topic(topic).await.unwrap();
         (store, topic)

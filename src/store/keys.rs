@@ -19,6 +19,14 @@
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
 //! | `h` topic | after how long relevant sites are looked at again, as the index `c` has it |
+//! | `l` topic sequence number | the changes of a list; the value is the host |
+//! | `u` topic host | how a site that was ever on the list stands there |
+//! | `o` topic host | what an editor has decided |
+//! | `j` topic use host | sites for editors to decide on, the most useful first |
+//! | `b` host | a host that was blocked by an edit |
+//! | `w` topic | there while the topic is paused by an edit |
+//! | `z` topic | how the crawl went: points of its curve |
+//! | `y` topic | the block and allow lists by which the list was last gone through |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
@@ -34,6 +42,7 @@ pub(super) const STORE: &[u8] = b"m";
 pub(super) const TOPICS: &[u8] = b"t";
 pub(super) const SEQUENCE: &[u8] = b"q";
 pub(super) const AGED: &[u8] = b"a";
+pub(super) const BLOCKS: &[u8] = b"b";
 
 pub(super) fn topic(name: &str) -> Vec<u8> {
     join(b't', &[name.as_bytes()])
@@ -53,6 +62,63 @@ pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
 
 pub(super) fn progress(topic: TopicId) -> Vec<u8> {
     of_topic(b'p', topic)
+}
+
+pub(super) fn curve(topic: TopicId) -> Vec<u8> {
+    of_topic(b'z', topic)
+}
+
+pub(super) fn pause(topic: TopicId) -> Vec<u8> {
+    of_topic(b'w', topic)
+}
+
+pub(super) fn listed_by(topic: TopicId) -> Vec<u8> {
+    of_topic(b'y', topic)
+}
+
+/// A change of a list.
+pub(super) fn list_change(topic: TopicId, number: u64) -> Vec<u8> {
+    join(b'l', &[&topic.0.to_be_bytes(), &number.to_be_bytes()])
+}
+
+/// The number in a key made by [`list_change`].
+pub(super) fn list_number(key: &[u8]) -> Option<u64> {
+    number_at(key, 3)
+}
+
+pub(super) fn listing(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'u', topic, site)
+}
+
+pub(super) fn decision(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'o', topic, site)
+}
+
+/// The more useful a decision, the earlier.
+pub(super) fn question(topic: TopicId, usefulness: f64, site: &SiteId) -> Vec<u8> {
+    let descending = (!ordered(usefulness)).to_be_bytes();
+    let host = site.as_str().as_bytes();
+    join(b'j', &[&topic.0.to_be_bytes(), &descending, host])
+}
+
+/// The host in a key made by [`question`].
+pub(super) fn question_host(key: &[u8]) -> Option<SiteId> {
+    host_of(key.get(11..)?)
+}
+
+pub(super) fn block(site: &SiteId) -> Vec<u8> {
+    join(b'b', &[site.as_str().as_bytes()])
+}
+
+/// The host in a key made by [`block`].
+pub(super) fn blocked_host(key: &[u8]) -> Option<SiteId> {
+    host_of(key.get(1..)?)
+}
+
+/// The topic in a key that has one.
+pub(super) fn topic_in(key: &[u8]) -> Option<TopicId> {
+    let bytes = key.get(1..3)?;
+    Some(TopicId(u16::from_be_bytes(bytes.try_into().ok()?)))
 }
 
 pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {
@@ -117,8 +183,7 @@ pub(super) fn recheck(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
 
 /// The time in a key made by [`due`] or [`recheck`].
 pub(super) fn due_seconds(key: &[u8]) -> Option<u64> {
-    let bytes = key.get(3..11)?;
-    Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    number_at(key, 3)
 }
 
 /// All edges to a site.
@@ -147,6 +212,11 @@ pub(super) fn edge_source(key: &[u8]) -> Option<SiteId> {
     host_of(host)
 }
 
+/// The number in a key made by [`sequence`].
+pub(super) fn sequence_number(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
+}
+
 pub(super) fn sequence(number: u64) -> Vec<u8> {
     join(b'q', &[&number.to_be_bytes()])
 }
@@ -159,6 +229,11 @@ pub(super) fn last_host(key: &[u8]) -> Option<SiteId> {
 /// A host as bytes.
 pub(super) fn host_of(bytes: &[u8]) -> Option<SiteId> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+fn number_at(key: &[u8], start: usize) -> Option<u64> {
+    let bytes = key.get(start..start + 8)?;
+    Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
 fn of_host(kind: u8, topic: TopicId, site: &SiteId) -> Vec<u8> {

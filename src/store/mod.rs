@@ -15,10 +15,15 @@
 //!   One that is confirmed keeps its number: confidence, evidence and time are new.
 //! - A verdict can be read when it is durable, and not before.
 
+mod browsing;
+mod curve;
+mod directory;
 mod dump;
+mod edits;
 mod engine;
 mod group_commit;
 mod keys;
+mod listing;
 mod metrics;
 mod orders;
 mod progress;
@@ -39,11 +44,17 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use crate::config::{OldVerdicts, StoreSettings};
+use crate::config::{HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::Metrics;
 use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
+use browsing::Reader;
+pub use curve::CurvePoint;
+pub use directory::{
+    Block, Decision, DirectoryStore, Edit, Edited, FeedEntry, FeedHeads, FoundSite, ListChange,
+    Opinion, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
+};
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Order, Writer};
@@ -121,6 +132,8 @@ pub struct TopicOpening {
     pub recheck_after: Option<Duration>,
     /// The pages over which it is watched whether its sites become too dear.
     pub watched_pages: u64,
+    /// Who may be on its list.
+    pub hosts: HostLists,
 }
 
 /// Which sites are to be handed out.
@@ -208,6 +221,8 @@ pub struct TakenSite {
     pub verdict: Option<Verdict>,
     /// The model that made it.
     pub model: Option<ModelFingerprint>,
+    /// Whether an edit has blocked its host, so that it must not be visited.
+    pub is_blocked: bool,
 }
 
 /// What became of a site that was handed out.
@@ -329,6 +344,10 @@ pub struct SiteFile {
     pub recheck: Option<SystemTime>,
     /// The evidence for it, if it is kept.
     pub evidence: Option<Evidence>,
+    /// What an editor has decided about it.
+    pub decision: Option<Decision>,
+    /// Whether it is on the list.
+    pub is_listed: bool,
 }
 
 /// An edge, as it was recorded.
@@ -506,6 +525,16 @@ impl KeyValueStore {
         self.writer.measure_commits(metrics::add_commits(metrics));
     }
 
+    /// Reads what is durable by now.
+    async fn browse<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let durable = self.writer.durable();
+        self.read(move |engine| read(Reader::new(engine, durable)))
+            .await
+    }
+
     /// Reads off the runtime: the disk may take its time.
     async fn read<T: Send + 'static>(
         &self,
@@ -587,6 +616,71 @@ impl SiteStore for KeyValueStore {
         let (site, durable) = (site.clone(), self.writer.durable());
         self.read(move |engine| reading::site(engine, topic, &site, durable))
             .await
+    }
+}
+
+#[async_trait]
+impl DirectoryStore for KeyValueStore {
+    async fn feed(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<FeedEntry>, StoreError> {
+        self.browse(move |reader| reader.feed(topic, after, most))
+            .await
+    }
+
+    fn feed_heads(&self) -> watch::Receiver<FeedHeads> {
+        self.writer.feed_heads()
+    }
+
+    async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError> {
+        self.browse(move |reader| reader.find(&query)).await
+    }
+
+    async fn queue(
+        &self,
+        topic: TopicId,
+        most: usize,
+    ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
+        self.browse(move |reader| reader.queue(topic, most)).await
+    }
+
+    async fn decisions(
+        &self,
+        topic: TopicId,
+        after: Option<SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
+        self.browse(move |reader| reader.decisions(topic, after.as_ref(), most))
+            .await
+    }
+
+    async fn blocks(
+        &self,
+        after: Option<SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Block)>, StoreError> {
+        self.browse(move |reader| reader.blocks(after.as_ref(), most))
+            .await
+    }
+
+    async fn block_of(&self, site: &SiteId) -> Result<Option<Block>, StoreError> {
+        let site = site.clone();
+        self.browse(move |reader| reader.block_of(&site)).await
+    }
+
+    async fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError> {
+        self.browse(move |reader| reader.is_paused(topic)).await
+    }
+
+    async fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError> {
+        self.browse(move |reader| reader.curve(topic)).await
+    }
+
+    async fn edit(&self, edit: Edit) -> Result<Edited, StoreError> {
+        self.writer.order(|reply| Order::Edit(edit, reply)).await
     }
 }
 

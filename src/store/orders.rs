@@ -10,11 +10,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::config::{EdgeRetention, OldVerdicts, StoreSettings};
+use crate::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
 use crate::web::{PageUrl, SiteId, SiteReport, UndecidedReason, Verdict};
 
+use super::curve;
 use super::engine::{Engine, Entry};
 use super::keys;
+use super::listing::{self, Cause};
 use super::reading;
 use super::rechecks;
 use super::records::{
@@ -43,6 +45,8 @@ pub(super) struct Ledger {
     settings: StoreSettings,
     /// What is to be done before anything else.
     upkeep: VecDeque<Upkeep>,
+    /// Before so many pages no curve gets another point.
+    next_points: BTreeMap<TopicId, u64>,
     /// Sites that were handed out when the last process ended. They are ranked when their
     /// topic is opened, by edges that came while they were away.
     returned: Vec<(TopicId, SiteId)>,
@@ -54,6 +58,7 @@ struct OpenTopic {
     sites_per_domain: u32,
     edges: EdgeRetention,
     recheck_after: Option<Duration>,
+    hosts: HostLists,
 }
 
 /// The weights of the edges to a site that come from one registrable domain.
@@ -76,10 +81,21 @@ impl Ledger {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
         }
         check_border(changes)?;
+        let mut upkeep = VecDeque::new();
+        // Stores that were begun before lists were kept, and dumps without them.
+        for number in 1..=store(changes)?.topics {
+            if changes
+                .get_raw(&keys::listed_by(TopicId(number)))?
+                .is_none()
+            {
+                upkeep.push_back(Upkeep::list(TopicId(number), HostLists::default()));
+            }
+        }
         Ok(Self {
             topics: BTreeMap::new(),
             settings,
-            upkeep: VecDeque::new(),
+            upkeep,
+            next_points: BTreeMap::new(),
             returned: put_back_all(changes)?,
         })
     }
@@ -110,6 +126,7 @@ impl Ledger {
             sites_per_domain: topic.sites_per_domain,
             edges: self.settings.edges,
             recheck_after: topic.recheck_after,
+            hosts: topic.hosts,
         };
         let number = if let Some(TopicNumber(number)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
@@ -155,6 +172,12 @@ impl Ledger {
         });
         let recheck = Upkeep::recheck(changes, number, topic.recheck_after)?;
         self.upkeep.extend(recheck);
+        let listed_by: Option<u64> = changes.get(&keys::listed_by(number))?;
+        if listed_by != Some(listing::fingerprint(&open.hosts)) {
+            changes.remove(keys::listed_by(number));
+            self.upkeep
+                .push_back(Upkeep::list(number, open.hosts.clone()));
+        }
         for (_, site) in self.returned.extract_if(.., |(topic, _)| *topic == number) {
             let known = site_record(changes, number, &site)?;
             open.place(changes, number, &site, known);
@@ -245,17 +268,40 @@ impl Ledger {
     }
 
     pub(super) fn record(
-        &self,
+        &mut self,
         changes: Changing<'_, '_>,
         outcomes: &[Outcome],
     ) -> Result<Vec<Recorded>, StoreError> {
-        let recorded = outcomes.iter().map(|outcome| {
+        let mut recorded = Vec::with_capacity(outcomes.len());
+        for outcome in outcomes {
             let open = self.topic(outcome.topic)?;
-            open.record(changes, outcome)
-        });
-        let recorded = recorded.collect::<Result<_, _>>()?;
+            recorded.push(open.record(changes, outcome)?);
+            self.extend_curve(changes, outcome.topic)?;
+        }
         self.forget_old_evidence(changes)?;
         Ok(recorded)
+    }
+
+    /// Adds a point to the curve of a topic if it is time for one. Should the order be given up
+    /// afterwards, a point is missing, and nothing else.
+    fn extend_curve(
+        &mut self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+    ) -> Result<(), StoreError> {
+        let totals = topic_record(changes, topic)?.totals;
+        let next = self.next_points.entry(topic).or_default();
+        if totals.pages >= *next {
+            let progress = progress(changes, topic)?;
+            *next = curve::extend(changes, topic, &totals, &progress)?;
+        }
+        Ok(())
+    }
+
+    /// The lists of the operator, as they were when a topic was opened.
+    pub(super) fn hosts_of(&self, topic: TopicId) -> HostLists {
+        let open = self.topics.get(&topic);
+        open.map(|open| open.hosts.clone()).unwrap_or_default()
     }
 
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
@@ -396,6 +442,10 @@ impl OpenTopic {
         }
         changes.put(keys::site(topic, &site), &known);
         if outcome.resolution == Resolution::Judged {
+            listing::ask_editors(changes, topic, &site, old.as_ref())?;
+            if let Some(seq) = recorded.seq {
+                listing::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
+            }
             for edge in &outcome.edges {
                 self.recommend(changes, topic, &site, edge, &mut record)?;
             }
@@ -588,13 +638,9 @@ fn judge(
 ) -> Result<Recorded, StoreError> {
     let (topic, report) = (outcome.topic, &outcome.report);
     let confirmed = old.filter(|old| old.is_confirmed_by(report, known.is_start));
-    let seq = if let Some(old) = confirmed {
-        old.seq()
-    } else {
-        let mut store = store(changes)?;
-        store.last_seq += 1;
-        changes.put(keys::STORE.to_vec(), &store);
-        store.last_seq
+    let seq = match confirmed {
+        Some(old) => old.seq(),
+        None => next_number(changes)?,
     };
     let key = keys::verdict(topic, &report.site);
     if let Some(old) = old {
@@ -742,6 +788,7 @@ fn hand_out(
         deferrals: known.deferrals,
         verdict: verdict.as_ref().map(VerdictRecord::verdict),
         model: verdict.as_ref().map(VerdictRecord::model),
+        is_blocked: listing::is_blocked(changes, &site)?,
         site,
     })
 }
@@ -798,8 +845,7 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
     let claims: Vec<Entry> = changes.scan(b"k").collect::<Result<_, _>>()?;
     for (key, _) in claims {
         let damaged = || StoreError::damaged(&key, "it names no site");
-        let topic = key.get(1..3).and_then(|bytes| bytes.try_into().ok());
-        let topic = TopicId(u16::from_be_bytes(topic.ok_or_else(damaged)?));
+        let topic = keys::topic_in(&key).ok_or_else(damaged)?;
         let site = keys::last_host(&key).ok_or_else(damaged)?;
         let mut record = topic_record(changes, topic)?;
         let mut known = site_record(changes, topic, &site)?;
@@ -812,7 +858,15 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
     Ok(returned)
 }
 
-fn store(changes: &Transaction<'_, dyn Engine>) -> Result<StoreRecord, StoreError> {
+/// The next number of the sequence.
+pub(super) fn next_number(changes: Changing<'_, '_>) -> Result<u64, StoreError> {
+    let mut store = store(changes)?;
+    store.last_seq += 1;
+    changes.put(keys::STORE.to_vec(), &store);
+    Ok(store.last_seq)
+}
+
+pub(super) fn store(changes: &Transaction<'_, dyn Engine>) -> Result<StoreRecord, StoreError> {
     let record = changes.get(keys::STORE)?;
     record.ok_or_else(|| StoreError::damaged(keys::STORE, "it is missing"))
 }
@@ -848,10 +902,7 @@ fn check_border(changes: &Transaction<'_, dyn Engine>) -> Result<(), StoreError>
     for entry in changes.scan(b"r").take(LOOKED_AT) {
         let (key, host) = entry?;
         let damaged = |reason: &str| StoreError::damaged(&key, reason);
-        let topic = key.get(1..3).and_then(|bytes| bytes.try_into().ok());
-        let topic = TopicId(u16::from_be_bytes(
-            topic.ok_or_else(|| damaged("it is short"))?,
-        ));
+        let topic = keys::topic_in(&key).ok_or_else(|| damaged("it is short"))?;
         let site = keys::host_of(&host).ok_or_else(|| damaged("it names no host"))?;
         let known = site_record(changes, topic, &site)?;
         let is_here = match known.phase {

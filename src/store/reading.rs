@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use crate::web::{ModelFingerprint, SiteId};
 
+use super::browsing::Reader;
 use super::engine::Engine;
 use super::keys;
 use super::records::{
@@ -138,6 +139,7 @@ pub(super) fn site(
     let evidence: Option<EvidenceRecord> = reader.get(&keys::evidence(topic, site))?;
     let evidence = evidence.filter(|_| judged.is_some());
     let damaged = |_| StoreError::damaged(&keys::site(topic, site), "its entrance is no address");
+    let browsed = Reader::new(engine, durable);
     Ok(Some(SiteFile {
         site: site.clone(),
         entrance: known.entrance.parse().map_err(damaged)?,
@@ -149,5 +151,7 @@ pub(super) fn site(
             _ => None,
         },
         evidence: evidence.map(EvidenceRecord::into_evidence),
+        decision: browsed.decision(topic, site)?,
+        is_listed: browsed.is_listed(topic, site)?,
     }))
 }

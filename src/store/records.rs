@@ -17,6 +17,7 @@ use crate::web::{
     Verdict,
 };
 
+use super::listing;
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, StoreError, TopicTotals};
 
 /// The form of all records below.
@@ -274,6 +275,12 @@ impl VerdictRecord {
 
     pub(super) fn model(&self) -> ModelFingerprint {
         ModelFingerprint::from_bits(self.model)
+    }
+
+    /// How much the decision of an editor would teach; none if there is no verdict to learn from.
+    pub(super) fn usefulness(&self) -> Option<f64> {
+        let is_decided = self.verdict().undecided_reason().is_none();
+        is_decided.then(|| listing::usefulness(self.confidence, self.rank))
     }
 
     pub(super) fn address(&self) -> Option<std::net::IpAddr> {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use sled::{Batch, Db, Mode};
 
 use super::StoreError;
-use super::engine::{Changes, Engine, Entry};
+use super::engine::{Changes, Engine, Entry, end_of};
 use crate::config::StoreSettings;
 
 /// Says whose directory it is, and how it is laid out.
@@ -181,6 +181,25 @@ impl Engine for SledEngine {
         Box::new(entries.take_while(move |entry| match entry {
             Ok((key, _)) => key.starts_with(prefix),
             Err(_) => true,
+        }))
+    }
+
+    fn scan_back<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        before: Option<&'a [u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+        let end = match before {
+            Some(before) => Some(before.to_vec()),
+            None => end_of(prefix),
+        };
+        let entries = match end {
+            Some(end) => self.db.range(prefix.to_vec()..end),
+            None => self.db.range(prefix.to_vec()..),
+        };
+        Box::new(entries.rev().map(|entry| match entry {
+            Ok((key, value)) => Ok((key.to_vec(), value.to_vec())),
+            Err(error) => Err(self.failed(error)),
         }))
     }
 

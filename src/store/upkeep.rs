@@ -1,5 +1,6 @@
 //! Work that takes long: sorting a border anew, making sites due whose model has changed, or
-//! that are to be looked at again after another time than before.
+//! that are to be looked at again after another time than before, going through a list by
+//! other lists of the operator.
 //!
 //! Invariant: it is done in portions, each of them a transaction, so that a border of ten
 //! million sites is never held in memory. One that is broken off in the middle is begun anew
@@ -8,10 +9,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::HostLists;
 use crate::web::ModelFingerprint;
 
 use super::engine::{Engine, Entry};
 use super::keys;
+use super::listing::{self, Cause};
 use super::orders::{site_record, topic_record};
 use super::rechecks;
 use super::records::{self, Phase, SiteRecord, VerdictRecord};
@@ -38,6 +41,8 @@ enum Task {
     Rejudge { model: ModelFingerprint, all: bool },
     /// Look at relevant sites again so long after they were judged, or never.
     Recheck { after: Option<Duration> },
+    /// Put everybody on the list who belongs there, and nobody else.
+    List { hosts: HostLists },
 }
 
 // === impl Upkeep ===
@@ -94,12 +99,21 @@ impl Upkeep {
         }))
     }
 
+    /// Its end is noted by the lists, so that it is done once for each.
+    pub(super) fn list(topic: TopicId, hosts: HostLists) -> Self {
+        Self {
+            topic,
+            task: Task::List { hosts },
+            after: keys::of_topic(b'v', topic),
+        }
+    }
+
     /// Does a portion, and says whether that was the last.
     pub(super) fn work(&mut self, changes: Changing<'_, '_>) -> Result<bool, StoreError> {
         let topic = self.topic;
         let kind = match self.task {
             Task::Rank(_) => b's',
-            Task::Rejudge { .. } | Task::Recheck { .. } => b'v',
+            Task::Rejudge { .. } | Task::Recheck { .. } | Task::List { .. } => b'v',
         };
         let prefix = keys::of_topic(kind, topic);
         let portion: Vec<Entry> = changes
@@ -123,6 +137,12 @@ impl Upkeep {
                         reschedule(changes, topic, key, &verdict, *after)?;
                     }
                 }
+                Task::List { hosts } => {
+                    let site = keys::last_host(key);
+                    let site = site.ok_or_else(|| StoreError::damaged(key, "it names no site"))?;
+                    listing::relist(changes, topic, &site, Cause::Reviewed, hosts)?;
+                    listing::ask_editors(changes, topic, &site, None)?;
+                }
             }
         }
         let is_last = portion.len() < PORTION;
@@ -142,6 +162,9 @@ impl Upkeep {
                     if after.is_none() {
                         changes.remove(keys::AGED.to_vec());
                     }
+                }
+                Task::List { hosts } => {
+                    changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
                 }
             }
         }
@@ -172,7 +195,11 @@ fn rank(
 }
 
 /// Makes a judged site due; says whether it was one.
-fn make_due(changes: Changing<'_, '_>, topic: TopicId, verdict: &[u8]) -> Result<bool, StoreError> {
+pub(super) fn make_due(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    verdict: &[u8],
+) -> Result<bool, StoreError> {
     let site = keys::last_host(verdict);
     let site = site.ok_or_else(|| StoreError::damaged(verdict, "it names no site"))?;
     let mut known = site_record(changes, topic, &site)?;
@@ -247,6 +274,7 @@ mod tests {
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
             watched_pages: 5_000,
+            hosts: HostLists::default(),
         }
     }
 

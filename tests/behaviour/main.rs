@@ -31,6 +31,7 @@ mod crashes;
 mod crawling;
 #[cfg(unix)]
 mod daemon;
+mod directory;
 mod exhaustion;
 mod figures;
 mod freshness;

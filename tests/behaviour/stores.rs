@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
+use sitescout::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
     StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 /// The mean of global and local weights, ties by the number of edges.
-struct Combined;
+pub(crate) struct Combined;
 
 impl Ranking for Combined {
     fn name(&self) -> &'static str {
@@ -58,7 +58,7 @@ const MODEL: ModelFingerprint = ModelFingerprint::from_bits(7);
 const DAY: Duration = Duration::from_hours(24);
 const RECHECK_AFTER: Duration = Duration::from_hours(24 * 30);
 
-fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
+pub(crate) fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
     TopicOpening {
         name: "sailing".to_owned(),
         ranking: Arc::new(ranking),
@@ -67,18 +67,19 @@ fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
         old_verdicts: OldVerdicts::Keep,
         recheck_after: Some(RECHECK_AFTER),
         watched_pages: 5_000,
+        hosts: HostLists::default(),
     }
 }
 
 /// A store with one topic.
-struct Shelf {
-    store: KeyValueStore,
-    topic: TopicId,
+pub(crate) struct Shelf {
+    pub(crate) store: KeyValueStore,
+    pub(crate) topic: TopicId,
     _directory: Option<TempDir>,
 }
 
 impl Shelf {
-    async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
+    pub(crate) async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
         let topic = store.open_topic(opening(Combined)).await.expect("a topic");
         Self {
             store,
@@ -87,8 +88,17 @@ impl Shelf {
         }
     }
 
+    /// One whose topic is open already.
+    pub(crate) fn of(store: KeyValueStore, topic: TopicId) -> Self {
+        Self {
+            store,
+            topic,
+            _directory: None,
+        }
+    }
+
     /// One of each kind.
-    async fn all() -> Vec<Self> {
+    pub(crate) async fn all() -> Vec<Self> {
         let directory = tempfile::tempdir().expect("a directory");
         let sled = open(&directory.path().join("state")).await;
         let memory = KeyValueStore::in_memory().expect("memory");
@@ -98,7 +108,7 @@ impl Shelf {
         ]
     }
 
-    async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
+    pub(crate) async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
         let sites = hosts.iter().map(|host| NewSite {
             entrance: home(host),
             is_start,
@@ -107,7 +117,7 @@ impl Shelf {
         entered.expect("room for sites")
     }
 
-    async fn take(&self, most: usize) -> Vec<String> {
+    pub(crate) async fn take(&self, most: usize) -> Vec<String> {
         self.take_at(most, SystemTime::now()).await
     }
 
@@ -118,7 +128,12 @@ impl Shelf {
     }
 
     /// Takes a site, whichever it is, and reports these edges from it.
-    async fn judge(&self, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Option<u64> {
+    pub(crate) async fn judge(
+        &self,
+        host: &str,
+        verdict: Verdict,
+        edges: Vec<NewEdge>,
+    ) -> Option<u64> {
         let outcome = outcome(self.topic, host, verdict, edges);
         let recorded = self.store.record(vec![outcome]).await;
         recorded.expect("a record")[0].seq
@@ -140,11 +155,11 @@ async fn open_with(directory: &Path, settings: &StoreSettings) -> KeyValueStore 
     panic!("the store is never closed");
 }
 
-fn home(host: &str) -> PageUrl {
+pub(crate) fn home(host: &str) -> PageUrl {
     format!("https://{host}/").parse().expect("an address")
 }
 
-fn edge(host: &str, global: f64, local: f64) -> NewEdge {
+pub(crate) fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     NewEdge {
         entrance: home(host),
         global,
@@ -153,7 +168,12 @@ fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     }
 }
 
-fn outcome(topic: TopicId, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+pub(crate) fn outcome(
+    topic: TopicId,
+    host: &str,
+    verdict: Verdict,
+    edges: Vec<NewEdge>,
+) -> Outcome {
     let visit = SiteVisit::at(&home(host));
     let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;

@@ -1,0 +1,350 @@
+//! What readers and editors see, read without the writer.
+//!
+//! Invariant: what has a number is shown only when it is durable, that is, when its number is
+//! at most the last that was synced.
+
+use crate::web::{SiteId, Verdict};
+
+use super::curve::Curve;
+use super::engine::{Engine, Entry};
+use super::keys;
+use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
+use super::reading::verdict_place;
+use super::records::{self, VerdictRecord};
+use super::transaction::Transaction;
+use super::{
+    Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, SequenceOrder, SitePlace,
+    SitePortion, SiteQuery, StoreError, TopicId, VerdictKind,
+};
+
+/// So many verdicts are looked at for one portion, however few of them are wanted: nobody is to
+/// keep the disk busy with one question.
+const LOOKED_AT: usize = 5_000;
+
+/// A reader at a moment.
+pub(super) struct Reader<'e> {
+    engine: &'e dyn Engine,
+    records: Transaction<'e, dyn Engine>,
+    durable: u64,
+}
+
+// === impl Reader ===
+
+impl<'e> Reader<'e> {
+    /// Reads what was durable at that number.
+    pub(super) fn new(engine: &'e dyn Engine, durable: u64) -> Self {
+        Self {
+            engine,
+            records: Transaction::new(engine),
+            durable,
+        }
+    }
+
+    pub(super) fn feed(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<FeedEntry>, StoreError> {
+        let prefix = keys::of_topic(b'l', topic);
+        let after = keys::list_change(topic, after);
+        let mut feed = Vec::new();
+        for entry in self.engine.scan(&prefix, Some(&after)) {
+            let (key, host) = entry?;
+            let number = keys::list_number(&key);
+            if feed.len() >= most || number.is_none_or(|number| number > self.durable) {
+                break;
+            }
+            let site = keys::host_of(&host);
+            let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+            let listing: Option<ListingRecord> = self.records.get(&keys::listing(topic, &site))?;
+            // One that has changed while we read comes later, under its new number.
+            let Some(listing) = listing.filter(|listing| Some(listing.seq) == number) else {
+                continue;
+            };
+            let verdict: Option<VerdictRecord> = self.records.get(&keys::verdict(topic, &site))?;
+            let verdict = verdict.ok_or_else(|| StoreError::damaged(&key, "it has no verdict"))?;
+            feed.push(FeedEntry {
+                seq: listing.seq,
+                change: listing.change,
+                reason: listing.reason,
+                at: records::time(listing.at),
+                decision: self.decision(topic, &site)?,
+                judged: verdict.into_judged(site),
+            });
+        }
+        Ok(feed)
+    }
+
+    pub(super) fn find(&self, query: &SiteQuery) -> Result<SitePortion, StoreError> {
+        match &query.host_prefix {
+            Some(prefix) => self.find_by_host(query, prefix),
+            None => self.find_by_number(query),
+        }
+    }
+
+    fn find_by_number(&self, query: &SiteQuery) -> Result<SitePortion, StoreError> {
+        let place = match query.after {
+            Some(SitePlace::Number(number)) => Some(keys::sequence(number)),
+            _ => None,
+        };
+        let entries = match query.order {
+            SequenceOrder::Oldest => self.engine.scan(keys::SEQUENCE, place.as_deref()),
+            SequenceOrder::Newest => self.engine.scan_back(keys::SEQUENCE, place.as_deref()),
+        };
+        let mut portion = Portion::of(query);
+        for entry in entries {
+            let (key, value) = entry?;
+            let number = keys::sequence_number(&key);
+            let number = number.ok_or_else(|| StoreError::damaged(&key, "it is no number"))?;
+            if number > self.durable {
+                match query.order {
+                    SequenceOrder::Oldest => break,
+                    SequenceOrder::Newest => continue,
+                }
+            }
+            if portion.is_full() {
+                return Ok(portion.broken_off());
+            }
+            portion.look_at(SitePlace::Number(number));
+            let (topic, site) = verdict_place(&key, &value)?;
+            if query.topic.is_some_and(|wanted| wanted != topic) {
+                continue;
+            }
+            let verdict: Option<VerdictRecord> = self.records.get(&keys::verdict(topic, &site))?;
+            // One that was renewed while we read stands under its new number.
+            let verdict = verdict.filter(|verdict| verdict.seq() == number);
+            if let Some(verdict) = verdict {
+                portion.add_if_wanted(self, topic, verdict.into_judged(site))?;
+            }
+        }
+        Ok(portion.ended())
+    }
+
+    fn find_by_host(&self, query: &SiteQuery, prefix: &str) -> Result<SitePortion, StoreError> {
+        let (first, after) = match &query.after {
+            Some(SitePlace::Host(topic, site)) => (*topic, Some(keys::verdict(*topic, site))),
+            _ => (TopicId(0), None),
+        };
+        let mut topics: Vec<TopicId> = match query.topic {
+            Some(topic) => vec![topic],
+            None => super::reading::topics(self.engine)?
+                .into_iter()
+                .map(|(_, topic)| topic)
+                .collect(),
+        };
+        topics.sort_unstable();
+        let mut portion = Portion::of(query);
+        for topic in topics.into_iter().filter(|topic| *topic >= first) {
+            let mut start = keys::of_topic(b'v', topic);
+            start.extend(prefix.as_bytes());
+            let after = after.as_deref().filter(|_| topic == first);
+            for entry in self.engine.scan(&start, after) {
+                let (key, value) = entry?;
+                if portion.is_full() {
+                    return Ok(portion.broken_off());
+                }
+                let verdict: VerdictRecord = records::decode(&key, &value)?;
+                let site = keys::last_host(&key);
+                let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+                portion.look_at(SitePlace::Host(topic, site.clone()));
+                if verdict.seq() <= self.durable {
+                    portion.add_if_wanted(self, topic, verdict.into_judged(site))?;
+                }
+            }
+        }
+        Ok(portion.ended())
+    }
+
+    pub(super) fn queue(
+        &self,
+        topic: TopicId,
+        most: usize,
+    ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
+        let mut queue = Vec::new();
+        for entry in self.engine.scan(&keys::of_topic(b'j', topic), None) {
+            let (key, _) = entry?;
+            if queue.len() >= most {
+                break;
+            }
+            let site = keys::question_host(&key);
+            let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+            let verdict: Option<VerdictRecord> = self.records.get(&keys::verdict(topic, &site))?;
+            let verdict = verdict.filter(|verdict| verdict.seq() <= self.durable);
+            if let Some((verdict, usefulness)) =
+                verdict.and_then(|verdict| Some((verdict.clone(), verdict.usefulness()?)))
+            {
+                let found = FoundSite {
+                    topic,
+                    decision: None,
+                    is_listed: self.is_listed(topic, &site)?,
+                    judged: verdict.into_judged(site),
+                };
+                queue.push((found, usefulness));
+            }
+        }
+        Ok(queue)
+    }
+
+    pub(super) fn decisions(
+        &self,
+        topic: TopicId,
+        after: Option<&SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
+        let after = after.map(|site| keys::decision(topic, site));
+        let prefix = keys::of_topic(b'o', topic);
+        let entries = self.engine.scan(&prefix, after.as_deref());
+        let mut decisions = Vec::new();
+        for entry in entries {
+            let (key, value) = entry?;
+            if decisions.len() >= most {
+                break;
+            }
+            let site = keys::last_host(&key);
+            let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+            let record: DecisionRecord = records::decode(&key, &value)?;
+            if record.seq <= self.durable {
+                decisions.push((site, record.into_decision()));
+            }
+        }
+        Ok(decisions)
+    }
+
+    pub(super) fn blocks(
+        &self,
+        after: Option<&SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Block)>, StoreError> {
+        let after = after.map(keys::block);
+        let entries = self.engine.scan(keys::BLOCKS, after.as_deref());
+        let blocks = entries.take(most).map(|entry: Result<Entry, _>| {
+            let (key, value) = entry?;
+            let site = keys::blocked_host(&key);
+            let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+            let record: BlockRecord = records::decode(&key, &value)?;
+            Ok((site, record.into_block()))
+        });
+        blocks.collect()
+    }
+
+    pub(super) fn block_of(&self, site: &SiteId) -> Result<Option<Block>, StoreError> {
+        let record: Option<BlockRecord> = self.records.get(&keys::block(site))?;
+        Ok(record.map(BlockRecord::into_block))
+    }
+
+    pub(super) fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError> {
+        Ok(self.records.get_raw(&keys::pause(topic))?.is_some())
+    }
+
+    pub(super) fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError> {
+        let curve: Option<Curve> = self.records.get(&keys::curve(topic))?;
+        Ok(curve.unwrap_or_default().into_points())
+    }
+
+    /// What an editor has decided about a site.
+    pub(super) fn decision(
+        &self,
+        topic: TopicId,
+        site: &SiteId,
+    ) -> Result<Option<Decision>, StoreError> {
+        let record: Option<DecisionRecord> = self.records.get(&keys::decision(topic, site))?;
+        let record = record.filter(|record| record.seq <= self.durable);
+        Ok(record.map(DecisionRecord::into_decision))
+    }
+
+    /// Whether a site is on the list.
+    pub(super) fn is_listed(&self, topic: TopicId, site: &SiteId) -> Result<bool, StoreError> {
+        let record: Option<ListingRecord> = self.records.get(&keys::listing(topic, site))?;
+        let record = record.filter(|record| record.seq <= self.durable);
+        Ok(record.is_some_and(|record| record.change.is_listed()))
+    }
+}
+
+/// A portion of sites in the making.
+struct Portion<'q> {
+    query: &'q SiteQuery,
+    sites: Vec<FoundSite>,
+    looked_at: usize,
+    last: Option<SitePlace>,
+}
+
+// === impl Portion ===
+
+impl<'q> Portion<'q> {
+    fn of(query: &'q SiteQuery) -> Self {
+        Self {
+            query,
+            sites: Vec::new(),
+            looked_at: 0,
+            last: None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.sites.len() >= self.query.most || self.looked_at >= LOOKED_AT
+    }
+
+    fn look_at(&mut self, place: SitePlace) {
+        self.looked_at += 1;
+        self.last = Some(place);
+    }
+
+    /// Adds a site if it is wanted. What is dearer to know is asked last.
+    fn add_if_wanted(
+        &mut self,
+        reader: &Reader<'_>,
+        topic: TopicId,
+        judged: JudgedSite,
+    ) -> Result<(), StoreError> {
+        if !self.query.wants(&judged) {
+            return Ok(());
+        }
+        let decision = reader.decision(topic, &judged.site)?;
+        let opinion = decision.as_ref().map(|decision| decision.opinion);
+        if self.query.decision.is_none_or(|wanted| wanted == opinion) {
+            self.sites.push(FoundSite {
+                topic,
+                is_listed: reader.is_listed(topic, &judged.site)?,
+                judged,
+                decision,
+            });
+        }
+        Ok(())
+    }
+
+    /// There may be more.
+    fn broken_off(self) -> SitePortion {
+        SitePortion {
+            sites: self.sites,
+            next: self.last,
+        }
+    }
+
+    /// There is no more.
+    fn ended(self) -> SitePortion {
+        SitePortion {
+            sites: self.sites,
+            next: None,
+        }
+    }
+}
+
+// === impl SiteQuery ===
+
+impl SiteQuery {
+    /// Whether a site is wanted for what the machine says about it.
+    fn wants(&self, judged: &JudgedSite) -> bool {
+        let kind = match judged.verdict {
+            Verdict::Relevant => VerdictKind::Relevant,
+            Verdict::Irrelevant => VerdictKind::Irrelevant,
+            Verdict::Undecided(_) => VerdictKind::Undecided,
+        };
+        let (least, most) = self.confidence;
+        let (since, until) = self.judged;
+        self.verdict.is_none_or(|wanted| wanted == kind)
+            && (least..=most).contains(&judged.confidence)
+            && since.is_none_or(|since| judged.judged_at >= since)
+            && until.is_none_or(|until| judged.judged_at <= until)
+    }
+}

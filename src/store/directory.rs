@@ -1,0 +1,318 @@
+//! What readers and editors of the results are given: the list of each topic and its changes,
+//! sites by what they are, and the decisions of people.
+//!
+//! Three may speak about a site, and the stronger wins: the operator, who blocks hosts; an
+//! editor, who accepts or rejects a site; the machine, whose verdict is kept beside both.
+//!
+//! Promises, beyond those of [`SiteStore`]:
+//! - The feed of a topic holds, for each site that was ever on its list, the last change, under
+//!   a number of the sequence. Whoever has read up to a number misses nothing by going on from
+//!   there, for ever: a site that changes again gets a higher number.
+//! - An edit is durable when it returns. A machine never undoes one.
+
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::web::SiteId;
+
+use super::{CurvePoint, JudgedSite, SiteStore, StoreError, TopicId};
+
+/// What readers and editors ask of a store.
+#[async_trait]
+pub trait DirectoryStore: SiteStore {
+    /// Changes of a topic's list in the order of their numbers, those after `after`.
+    async fn feed(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<FeedEntry>, StoreError>;
+
+    /// The number of the last change of each list. Whoever follows a feed waits for it.
+    fn feed_heads(&self) -> watch::Receiver<FeedHeads>;
+
+    /// Judged sites that answer a description, a portion at a time.
+    async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError>;
+
+    /// Sites that no editor has decided on, those first whose decision would teach most, with
+    /// how much that is, from 0 to 1.
+    async fn queue(&self, topic: TopicId, most: usize)
+    -> Result<Vec<(FoundSite, f64)>, StoreError>;
+
+    /// Decisions of editors in the order of hosts, those after a host.
+    async fn decisions(
+        &self,
+        topic: TopicId,
+        after: Option<SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Decision)>, StoreError>;
+
+    /// Hosts that were blocked by an edit, in order, those after a host.
+    async fn blocks(
+        &self,
+        after: Option<SiteId>,
+        most: usize,
+    ) -> Result<Vec<(SiteId, Block)>, StoreError>;
+
+    /// The block of one host, if there is one.
+    async fn block_of(&self, site: &SiteId) -> Result<Option<Block>, StoreError>;
+
+    /// Whether an edit has paused a topic.
+    async fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError>;
+
+    /// How a crawl went, from its beginning on.
+    async fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError>;
+
+    /// Does what a person wants.
+    async fn edit(&self, edit: Edit) -> Result<Edited, StoreError>;
+}
+
+/// The number of the last durable change of each list.
+pub type FeedHeads = std::collections::BTreeMap<TopicId, u64>;
+
+/// A change of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedEntry {
+    /// Its number.
+    pub seq: u64,
+    /// What has changed.
+    pub change: ListChange,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: SystemTime,
+    /// The site, and what the machine says about it.
+    pub judged: JudgedSite,
+    /// What an editor says about it.
+    pub decision: Option<Decision>,
+}
+
+/// What became of a site on a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ListChange {
+    /// It is on the list.
+    Added,
+    /// It still is; something about it is new.
+    Changed,
+    /// It is no longer on the list.
+    Dropped,
+    /// It is no longer on the list because it leads to another site.
+    Alias,
+}
+
+/// What an editor thinks of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The decision.
+    pub opinion: Opinion,
+    /// Why, in the words of the editor.
+    pub note: String,
+    /// When.
+    pub at: SystemTime,
+    /// Its number in the sequence.
+    pub seq: u64,
+}
+
+/// For or against a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Opinion {
+    /// It belongs on the list.
+    Accept,
+    /// It does not.
+    Reject,
+}
+
+/// A host that is kept out of everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Why, in the words of the operator.
+    pub note: String,
+    /// Since when.
+    pub at: SystemTime,
+}
+
+/// What a person wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// Accept or reject a site, or withdraw what was decided.
+    Decide {
+        /// For which topic.
+        topic: TopicId,
+        /// The site; it must have a verdict.
+        site: SiteId,
+        /// The decision and its note; none withdraws.
+        decision: Option<(Opinion, String)>,
+    },
+    /// Visit a site again, before all others.
+    Recheck {
+        /// For which topic.
+        topic: TopicId,
+        /// The site; it must have been visited.
+        site: SiteId,
+    },
+    /// Keep a host out of visits and lists.
+    Block {
+        /// The host.
+        site: SiteId,
+        /// Why.
+        note: String,
+    },
+    /// Let a host in again.
+    Unblock {
+        /// The host.
+        site: SiteId,
+    },
+    /// Stop crawling for a topic until further notice, or go on.
+    Pause {
+        /// The topic.
+        topic: TopicId,
+        /// Whether to stop.
+        is_paused: bool,
+    },
+}
+
+/// What came of an edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// It is done; a decision has this number.
+    Done {
+        /// The number, if it is one that has one.
+        seq: Option<u64>,
+    },
+    /// It was so already.
+    Unchanged,
+    /// Nobody has heard of the site.
+    Unknown,
+    /// The site was not visited yet.
+    NotVisited,
+}
+
+/// Which judged sites are wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteQuery {
+    /// Of one topic, or of all.
+    pub topic: Option<TopicId>,
+    /// With this verdict.
+    pub verdict: Option<VerdictKind>,
+    /// With this decision, or with none.
+    pub decision: Option<Option<Opinion>>,
+    /// With a confidence in this range.
+    pub confidence: (f64, f64),
+    /// Judged not before, and not after.
+    pub judged: (Option<SystemTime>, Option<SystemTime>),
+    /// Whose hosts begin so. The order is then that of hosts.
+    pub host_prefix: Option<String>,
+    /// In which order of the sequence.
+    pub order: SequenceOrder,
+    /// Where to go on.
+    pub after: Option<SitePlace>,
+    /// So many at most.
+    pub most: usize,
+}
+
+/// A verdict without its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerdictKind {
+    /// Sites of the topic.
+    Relevant,
+    /// Sites of something else.
+    Irrelevant,
+    /// Nothing can be said about them.
+    Undecided,
+}
+
+/// In which order verdicts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequenceOrder {
+    /// The first judged first.
+    Oldest,
+    /// The last judged first.
+    Newest,
+}
+
+/// Where a portion of sites ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SitePlace {
+    /// At a number of the sequence.
+    Number(u64),
+    /// At a host of a topic.
+    Host(TopicId, SiteId),
+}
+
+/// Some of the sites that were wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SitePortion {
+    /// The sites, possibly none.
+    pub sites: Vec<FoundSite>,
+    /// Where to go on; none at the end.
+    pub next: Option<SitePlace>,
+}
+
+/// A judged site, with everything that can be said in a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundSite {
+    /// The topic.
+    pub topic: TopicId,
+    /// What the machine says.
+    pub judged: JudgedSite,
+    /// What an editor says.
+    pub decision: Option<Decision>,
+    /// Whether it is on the list.
+    pub is_listed: bool,
+}
+
+// === impl SiteQuery ===
+
+impl Default for SiteQuery {
+    /// All sites, the first judged first, a hundred at a time.
+    fn default() -> Self {
+        Self {
+            topic: None,
+            verdict: None,
+            decision: None,
+            confidence: (0.0, 1.0),
+            judged: (None, None),
+            host_prefix: None,
+            order: SequenceOrder::Oldest,
+            after: None,
+            most: 100,
+        }
+    }
+}
+
+// === impl ListChange ===
+
+impl ListChange {
+    /// The word for feeds.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Dropped => "dropped",
+            Self::Alias => "alias",
+        }
+    }
+
+    /// Whether the site is on the list after it.
+    #[must_use]
+    pub fn is_listed(self) -> bool {
+        matches!(self, Self::Added | Self::Changed)
+    }
+}
+
+// === impl Opinion ===
+
+impl Opinion {
+    /// The word for lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What people do to the records.
+//!
+//! Invariant: an edit is a transaction like any other order; what it says is kept apart from
+//! what the machine found, and changes nothing of it.
+
+use std::time::SystemTime;
+
+use crate::config::HostLists;
+use crate::web::{SiteId, UndecidedReason};
+
+use super::engine::Engine;
+use super::keys;
+use super::listing::{self, BlockRecord, Cause, DecisionRecord};
+use super::orders::{Ledger, next_number, store, topic_record};
+use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::transaction::Transaction;
+use super::upkeep::make_due;
+use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+/// The longest note that is kept, in bytes.
+const NOTE_BYTES: usize = 2_000;
+
+impl Ledger {
+    pub(super) fn edit(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
+        match edit {
+            Edit::Decide {
+                topic,
+                site,
+                decision,
+            } => decide(changes, topic, &site, decision, &self.hosts_of(topic)),
+            Edit::Recheck { topic, site } => recheck(changes, topic, &site),
+            Edit::Block { site, note } => self.block(changes, &site, Some(note)),
+            Edit::Unblock { site } => self.block(changes, &site, None),
+            Edit::Pause { topic, is_paused } => {
+                topic_record(changes, topic)?;
+                let was_paused = changes.get_raw(&keys::pause(topic))?.is_some();
+                match is_paused {
+                    true => changes.put_raw(keys::pause(topic), Vec::new()),
+                    false => changes.remove(keys::pause(topic)),
+                }
+                Ok(done_unless(was_paused == is_paused))
+            }
+        }
+    }
+
+    /// Blocks a host for all topics, or lets it in again.
+    fn block(
+        &self,
+        changes: Changing<'_, '_>,
+        site: &SiteId,
+        note: Option<String>,
+    ) -> Result<Edited, StoreError> {
+        let old: Option<BlockRecord> = changes.get(&keys::block(site))?;
+        let is_same = match (&old, &note) {
+            (Some(old), Some(note)) => old.note == *note,
+            (None, None) => true,
+            _ => false,
+        };
+        if is_same {
+            return Ok(Edited::Unchanged);
+        }
+        let is_blocked = note.is_some();
+        match note {
+            Some(note) => {
+                let record = BlockRecord {
+                    note: shortened(note),
+                    at: now(),
+                };
+                changes.put(keys::block(site), &record);
+            }
+            None => changes.remove(keys::block(site)),
+        }
+        for number in 1..=store(changes)?.topics {
+            let topic = TopicId(number);
+            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
+            let Some(verdict) = verdict else {
+                continue;
+            };
+            listing::relist(changes, topic, site, Cause::Blocked, &self.hosts_of(topic))?;
+            let was_refused = verdict.verdict().undecided_reason();
+            if !is_blocked && was_refused == Some(UndecidedReason::Blocked) {
+                recheck(changes, topic, site)?;
+            }
+        }
+        Ok(Edited::Done { seq: None })
+    }
+}
+
+fn decide(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    decision: Option<(Opinion, String)>,
+    hosts: &HostLists,
+) -> Result<Edited, StoreError> {
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
+    if verdict.is_none() {
+        let known: Option<SiteRecord> = changes.get(&keys::site(topic, site))?;
+        return Ok(match known {
+            Some(_) => Edited::NotVisited,
+            None => Edited::Unknown,
+        });
+    }
+    let key = keys::decision(topic, site);
+    let old: Option<DecisionRecord> = changes.get(&key)?;
+    let decision = decision.map(|(opinion, note)| (opinion, shortened(note)));
+    let is_same = match (&old, &decision) {
+        (Some(old), Some((opinion, note))) => old.opinion == *opinion && old.note == *note,
+        (None, None) => true,
+        _ => false,
+    };
+    if is_same {
+        return Ok(Edited::Unchanged);
+    }
+    let seq = next_number(changes)?;
+    match decision {
+        Some((opinion, note)) => {
+            let at = now();
+            let record = DecisionRecord {
+                opinion,
+                note,
+                at,
+                seq,
+            };
+            changes.put(key, &record);
+        }
+        None => changes.remove(key),
+    }
+    listing::relist(changes, topic, site, Cause::Decided(seq), hosts)?;
+    listing::ask_editors(changes, topic, site, None)?;
+    Ok(Edited::Done { seq: Some(seq) })
+}
+
+/// Makes a site that was visited before due at once.
+fn recheck(changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) -> Result<Edited, StoreError> {
+    let known: Option<SiteRecord> = changes.get(&keys::site(topic, site))?;
+    let Some(mut known) = known else {
+        return Ok(Edited::Unknown);
+    };
+    let first = records::seconds(REJUDGED);
+    match known.phase {
+        Phase::Border { .. } => Ok(Edited::NotVisited),
+        // Somebody is on the way.
+        Phase::Taken => Ok(Edited::Unchanged),
+        Phase::Due(due) if due == first => Ok(Edited::Unchanged),
+        Phase::Due(due) => {
+            let host = site.as_str().as_bytes().to_vec();
+            changes.remove(keys::due(topic, due, site));
+            changes.put_raw(keys::due(topic, first, site), host);
+            known.phase = Phase::Due(first);
+            changes.put(keys::site(topic, site), &known);
+            Ok(Edited::Done { seq: None })
+        }
+        Phase::Judged | Phase::Recheck(_) => {
+            let is_due = make_due(changes, topic, &keys::verdict(topic, site))?;
+            let mut record = topic_record(changes, topic)?;
+            record.totals.deferred += u64::from(is_due);
+            changes.put(keys::topic_record(topic), &record);
+            Ok(done_unless(!is_due))
+        }
+    }
+}
+
+fn done_unless(is_unchanged: bool) -> Edited {
+    match is_unchanged {
+        true => Edited::Unchanged,
+        false => Edited::Done { seq: None },
+    }
+}
+
+fn now() -> u64 {
+    records::seconds(SystemTime::now())
+}
+
+fn shortened(mut note: String) -> String {
+    note.truncate(note.floor_char_boundary(NOTE_BYTES));
+    note
+}

@@ -1,0 +1,244 @@
+//! Who is on the list of a topic, and the changes of that list.
+//!
+//! Invariants: a site that was ever on a list has a record of how it stands there, and one
+//! entry among the changes, at the number that the record says. It is on the list if the
+//! operator lets it be and an editor wants it so, or, while no editor has spoken, if the
+//! machine judged it relevant. A site with a decided verdict that no editor has spoken about is
+//! among the questions for editors, and nobody else is.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config::HostLists;
+use crate::web::{SiteId, Verdict};
+
+use super::engine::Engine;
+use super::keys;
+use super::orders::next_number;
+use super::records::{self, VerdictRecord};
+use super::transaction::Transaction;
+use super::{Block, Decision, ListChange, Opinion, StoreError, TopicId};
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+/// How a site stands on a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ListingRecord {
+    /// The number of the last change.
+    pub(super) seq: u64,
+    pub(super) change: ListChange,
+    pub(super) reason: String,
+    pub(super) at: u64,
+}
+
+/// What an editor has decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DecisionRecord {
+    pub(super) opinion: Opinion,
+    pub(super) note: String,
+    pub(super) at: u64,
+    pub(super) seq: u64,
+}
+
+/// A host that is kept out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BlockRecord {
+    pub(super) note: String,
+    pub(super) at: u64,
+}
+
+/// Why a list may have to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// There is a new verdict, of this number.
+    Judged(u64),
+    /// An editor has spoken, under this number. That is told even if the list stays as it is.
+    Decided(u64),
+    /// A host was blocked, or is no longer.
+    Blocked,
+    /// The lists of the operator are others than before, or the topic had no list yet.
+    Reviewed,
+}
+
+/// Puts a site that has a verdict on the list, or takes it off, as those who may say so want it.
+/// Returns the number of the change, if there is one.
+pub(super) fn relist(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    cause: Cause,
+    hosts: &HostLists,
+) -> Result<Option<u64>, StoreError> {
+    let key = keys::verdict(topic, site);
+    let verdict: Option<VerdictRecord> = changes.get(&key)?;
+    let verdict = verdict.ok_or_else(|| StoreError::damaged(&key, "it is missing"))?;
+    let decision: Option<DecisionRecord> = changes.get(&keys::decision(topic, site))?;
+    let is_blocked = !hosts.permit(site.host()) || is_blocked(changes, site)?;
+    let opinion = decision.map(|decision| decision.opinion);
+    let is_listed = !is_blocked
+        && match opinion {
+            Some(opinion) => opinion == Opinion::Accept,
+            None => verdict.verdict().is_relevant(),
+        };
+    let old: Option<ListingRecord> = changes.get(&keys::listing(topic, site))?;
+    let was_listed = old.as_ref().is_some_and(|old| old.change.is_listed());
+    let is_told = match cause {
+        Cause::Decided(_) => is_listed || was_listed || opinion.is_some(),
+        Cause::Judged(_) => is_listed || was_listed,
+        Cause::Blocked | Cause::Reviewed => is_listed != was_listed,
+    };
+    if !is_told {
+        return Ok(None);
+    }
+    let change = match (was_listed, is_listed) {
+        // Whoever accepts a site vouches for it, which is news even if it was on the list.
+        (true, true) if matches!(cause, Cause::Decided(_)) && opinion.is_some() => {
+            ListChange::Added
+        }
+        (false, true) => ListChange::Added,
+        (true, true) => ListChange::Changed,
+        (_, false) if !is_blocked && opinion.is_none() && verdict.alias_of().is_some() => {
+            ListChange::Alias
+        }
+        (_, false) => ListChange::Dropped,
+    };
+    let seq = match (cause, &old) {
+        (Cause::Judged(seq) | Cause::Decided(seq), _) => seq,
+        // As if the list had been kept from the beginning.
+        (Cause::Reviewed, None) => verdict.seq(),
+        _ => next_number(changes)?,
+    };
+    if let Some(old) = old {
+        changes.remove(keys::list_change(topic, old.seq));
+    }
+    let record = ListingRecord {
+        seq,
+        change,
+        reason: reason(&verdict, opinion, is_blocked, was_listed, cause).to_owned(),
+        at: records::seconds(match cause {
+            Cause::Reviewed if seq == verdict.seq() => verdict.judged_at(),
+            _ => SystemTime::now(),
+        }),
+    };
+    changes.put(keys::listing(topic, site), &record);
+    let host = site.as_str().as_bytes().to_vec();
+    changes.put_raw(keys::list_change(topic, seq), host);
+    Ok(Some(seq))
+}
+
+fn reason(
+    verdict: &VerdictRecord,
+    opinion: Option<Opinion>,
+    is_blocked: bool,
+    was_listed: bool,
+    cause: Cause,
+) -> &'static str {
+    match (is_blocked, opinion, cause) {
+        (true, ..) => "blocked",
+        (false, _, Cause::Blocked) => "unblocked",
+        (false, Some(Opinion::Accept), _) => "accepted",
+        (false, Some(Opinion::Reject), _) => "rejected",
+        (false, None, Cause::Decided(_)) => "withdrawn",
+        (false, None, Cause::Judged(_) | Cause::Reviewed) => match verdict.verdict() {
+            Verdict::Relevant if was_listed => "judged-again",
+            Verdict::Relevant => "judged",
+            Verdict::Irrelevant => "irrelevant",
+            Verdict::Undecided(reason) => reason.name(),
+        },
+    }
+}
+
+/// Tells lists of the operator apart.
+pub(super) fn fingerprint(hosts: &HostLists) -> u64 {
+    // Patterns hold no line ends.
+    let lists = [hosts.block.join("\n"), hosts.allow.join("\n")];
+    xxh3_64(lists.join("\n\n").as_bytes())
+}
+
+/// Whether an edit has blocked a host.
+pub(super) fn is_blocked(
+    changes: &Transaction<'_, dyn Engine>,
+    site: &SiteId,
+) -> Result<bool, StoreError> {
+    Ok(changes.get_raw(&keys::block(site))?.is_some())
+}
+
+/// Asks editors about a site, or no longer, after its verdict or its decision has changed.
+pub(super) fn ask_editors(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    old: Option<&VerdictRecord>,
+) -> Result<(), StoreError> {
+    if let Some(question) = old.and_then(|old| question(topic, site, old)) {
+        changes.remove(question);
+    }
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
+    let Some(question) = verdict.and_then(|verdict| question(topic, site, &verdict)) else {
+        return Ok(());
+    };
+    match changes.get_raw(&keys::decision(topic, site))? {
+        Some(_) => changes.remove(question),
+        None => changes.put_raw(question, Vec::new()),
+    }
+    Ok(())
+}
+
+fn question(topic: TopicId, site: &SiteId, verdict: &VerdictRecord) -> Option<Vec<u8>> {
+    let usefulness = verdict.usefulness()?;
+    Some(keys::question(topic, usefulness, site))
+}
+
+/// How much a decision about a site would teach, from 0 to 1: the entropy of what a committee
+/// of two thinks on average, of whom one has read the site and the other knows who recommends
+/// it. It is high if both are unsure, and if they disagree: a site that good sites recommend
+/// and the model rejects shows what the model does not know yet.
+pub(super) fn usefulness(confidence: f64, rank: f64) -> f64 {
+    let mean = f64::midpoint(confidence.clamp(0.0, 1.0), rank.clamp(0.0, 1.0));
+    let part = |share: f64| match share > 0.0 {
+        true => -share * share.log2(),
+        false => 0.0,
+    };
+    part(mean) + part(1.0 - mean)
+}
+
+// === impl records ===
+
+impl DecisionRecord {
+    pub(super) fn into_decision(self) -> Decision {
+        Decision {
+            opinion: self.opinion,
+            note: self.note,
+            at: records::time(self.at),
+            seq: self.seq,
+        }
+    }
+}
+
+impl BlockRecord {
+    pub(super) fn into_block(self) -> Block {
+        Block {
+            note: self.note,
+            at: records::time(self.at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: a mean of 1/2 is a full bit, of 1/4 it is 2/4 + 3/4 · log2(4/3) = 0.8113.
+    #[test]
+    fn unsure_and_disputed_sites_teach_most() {
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-4;
+        assert!(close(usefulness(0.5, 0.5), 1.0));
+        assert!(close(usefulness(0.05, 0.95), 1.0), "they disagree");
+        assert!(close(usefulness(0.25, 0.25), 0.8113));
+        assert!(close(usefulness(1.0, 1.0), 0.0));
+        assert!(close(usefulness(0.0, -3.0), 0.0));
+        assert!(usefulness(0.9, 0.7) > usefulness(0.95, 0.9));
+    }
+}

@@ -1,0 +1,651 @@
+//! What readers and editors can rely on, held against each store there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use sitescout::config::HostLists;
+use sitescout::store::{
+    DirectoryStore, Edit, Edited, FeedEntry, KeyValueStore, ListChange, Opinion, SequenceOrder,
+    SitePlace, SiteQuery, SiteStore, TakenSite, Taking, TopicId, TopicOpening, VerdictKind,
+};
+use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
+
+use crate::stores::{Combined, Shelf, home, opening, outcome};
+
+fn site(host: &str) -> SiteId {
+    host.parse().expect("a host")
+}
+
+/// Number, host, change and reason of every entry of a feed after a number.
+async fn feed(shelf: &Shelf, after: u64) -> Vec<(u64, String, &'static str, String)> {
+    let read = shelf.store.feed(shelf.topic, after, 100).await;
+    let line = |entry: FeedEntry| {
+        let host = entry.judged.site.to_string();
+        (entry.seq, host, entry.change.name(), entry.reason)
+    };
+    read.expect("a feed").into_iter().map(line).collect()
+}
+
+fn line(
+    seq: u64,
+    host: &str,
+    change: &'static str,
+    reason: &str,
+) -> (u64, String, &'static str, String) {
+    (seq, host.to_owned(), change, reason.to_owned())
+}
+
+async fn edit(shelf: &Shelf, edit: Edit) -> Edited {
+    shelf.store.edit(edit).await.expect("an edit")
+}
+
+async fn decide(shelf: &Shelf, host: &str, decision: Option<Opinion>) -> Edited {
+    let decision = decision.map(|opinion| (opinion, "a note".to_owned()));
+    let (topic, site) = (shelf.topic, site(host));
+    let decided = Edit::Decide {
+        topic,
+        site,
+        decision,
+    };
+    edit(shelf, decided).await
+}
+
+async fn recheck(shelf: &Shelf, host: &str) -> Edited {
+    let (topic, site) = (shelf.topic, site(host));
+    edit(shelf, Edit::Recheck { topic, site }).await
+}
+
+/// Judges these sites of a new border.
+async fn judged(shelf: &Shelf, sites: &[(&str, Verdict)]) {
+    let hosts: Vec<&str> = sites.iter().map(|(host, _)| *host).collect();
+    shelf.enter(&hosts, false).await;
+    shelf.take(sites.len()).await;
+    for (host, verdict) in sites {
+        shelf.judge(host, *verdict, Vec::new()).await;
+    }
+}
+
+/// A store with a good, a bad and a parked site, numbered 1 to 3.
+async fn three() -> Vec<Shelf> {
+    let shelves = Shelf::all().await;
+    for shelf in &shelves {
+        judged(
+            shelf,
+            &[
+                ("good.example", Verdict::Relevant),
+                ("bad.test", Verdict::Irrelevant),
+                ("parked.org", Verdict::Undecided(UndecidedReason::Parked)),
+            ],
+        )
+        .await;
+    }
+    shelves
+}
+
+#[tokio::test]
+async fn a_list_follows_the_machine_until_an_editor_speaks() {
+    for shelf in three().await {
+        assert_eq!(
+            feed(&shelf, 0).await,
+            [line(1, "good.example", "added", "judged")]
+        );
+        let rejected = decide(&shelf, "good.example", Some(Opinion::Reject)).await;
+        assert_eq!(rejected, Edited::Done { seq: Some(4) });
+        let accepted = decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        assert_eq!(accepted, Edited::Done { seq: Some(5) });
+        let dropped = line(4, "good.example", "dropped", "rejected");
+        let added = line(5, "bad.test", "added", "accepted");
+        assert_eq!(feed(&shelf, 0).await, [dropped, added.clone()]);
+        assert_eq!(
+            feed(&shelf, 4).await,
+            [added],
+            "who has read on misses nothing"
+        );
+        let again = decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        assert_eq!(again, Edited::Unchanged, "nothing is told twice");
+        // The machine looks again and says what it said: the editor stands.
+        for host in ["good.example", "bad.test"] {
+            assert_eq!(recheck(&shelf, host).await, Edited::Done { seq: None });
+        }
+        let mut taken = shelf.take(9).await;
+        taken.sort();
+        assert_eq!(taken, ["bad.test", "good.example"]);
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        shelf
+            .judge("bad.test", Verdict::Irrelevant, Vec::new())
+            .await;
+        let file = shelf.store.site(shelf.topic, &site("bad.test")).await;
+        let file = file.expect("a read").expect("a file");
+        assert!(file.is_listed && file.decision.is_some());
+        assert_eq!(file.judged.expect("a verdict").verdict, Verdict::Irrelevant);
+        let listed: BTreeMap<String, &str> = feed(&shelf, 0)
+            .await
+            .into_iter()
+            .map(|(_, host, change, _)| (host, change))
+            .collect();
+        assert_eq!(listed["good.example"], "dropped");
+        assert!(["added", "changed"].contains(&listed["bad.test"]));
+        // A decision that is withdrawn leaves the word to the machine.
+        decide(&shelf, "good.example", None).await;
+        decide(&shelf, "bad.test", None).await;
+        let told = feed(&shelf, 5).await;
+        let told: Vec<(&str, &str, &str)> = told
+            .iter()
+            .map(|(_, host, change, reason)| (host.as_str(), *change, reason.as_str()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("good.example", "added", "withdrawn"),
+                ("bad.test", "dropped", "withdrawn")
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_has_visited_cannot_be_decided_on() {
+    for shelf in three().await {
+        shelf.enter(&["new.example"], false).await;
+        let decided = decide(&shelf, "new.example", Some(Opinion::Accept)).await;
+        assert_eq!(decided, Edited::NotVisited);
+        assert_eq!(recheck(&shelf, "new.example").await, Edited::NotVisited);
+        let unheard = decide(&shelf, "unheard.example", Some(Opinion::Accept)).await;
+        assert_eq!(unheard, Edited::Unknown);
+        assert_eq!(recheck(&shelf, "unheard.example").await, Edited::Unknown);
+        let decisions = shelf.store.decisions(shelf.topic, None, 9).await;
+        assert!(decisions.expect("decisions").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_site_that_changes_is_told_by_its_last_change() {
+    for shelf in three().await {
+        for (number, verdict, told) in [
+            (4, Verdict::Irrelevant, ("dropped", "irrelevant")),
+            (5, Verdict::Relevant, ("added", "judged")),
+            (
+                6,
+                Verdict::Undecided(UndecidedReason::Parked),
+                ("dropped", "parked"),
+            ),
+            (
+                7,
+                Verdict::Undecided(UndecidedReason::Failing),
+                ("dropped", "parked"),
+            ),
+        ] {
+            recheck(&shelf, "good.example").await;
+            assert_eq!(shelf.take(1).await, ["good.example"]);
+            shelf.judge("good.example", verdict, Vec::new()).await;
+            let number = number.min(6);
+            let wanted = line(number, "good.example", told.0, told.1);
+            assert_eq!(feed(&shelf, 0).await, [wanted]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_alias_says_where_it_leads() {
+    for shelf in three().await {
+        recheck(&shelf, "good.example").await;
+        shelf.take(1).await;
+        let alias = Verdict::Undecided(UndecidedReason::Alias);
+        let mut moved = outcome(shelf.topic, "good.example", alias, Vec::new());
+        moved.report.alias_of = Some(home("better.example"));
+        shelf.store.record(vec![moved]).await.expect("a record");
+        let told = shelf.store.feed(shelf.topic, 1, 9).await.expect("a feed");
+        assert_eq!(told[0].change, ListChange::Alias);
+        let target = told[0].judged.alias_of.as_ref().expect("a target");
+        assert_eq!(target.site(), site("better.example"));
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
+    for shelf in three().await {
+        shelf.enter(&["new.example"], false).await;
+        for host in ["good.example", "new.example"] {
+            let (site, note) = (site(host), "spam".to_owned());
+            let blocked = edit(&shelf, Edit::Block { site, note }).await;
+            assert_eq!(blocked, Edited::Done { seq: None });
+        }
+        assert_eq!(
+            feed(&shelf, 1).await,
+            [line(4, "good.example", "dropped", "blocked")]
+        );
+        // Not even an editor gets it back.
+        decide(&shelf, "good.example", Some(Opinion::Accept)).await;
+        assert_eq!(
+            feed(&shelf, 4).await,
+            [line(5, "good.example", "dropped", "blocked")]
+        );
+        decide(&shelf, "good.example", None).await;
+        let taking = Taking::any(9, SystemTime::now());
+        let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
+        let handed_out = |taken: &TakenSite| (taken.site.to_string(), taken.is_blocked);
+        let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();
+        assert_eq!(handed_out, [("new.example".to_owned(), true)]);
+        let refused = Verdict::Undecided(UndecidedReason::Blocked);
+        shelf.judge("new.example", refused, Vec::new()).await;
+        let blocks = shelf.store.blocks(None, 9).await.expect("blocks");
+        let hosts: Vec<&str> = blocks.iter().map(|(site, _)| site.as_str()).collect();
+        assert_eq!(hosts, ["good.example", "new.example"]);
+        for (site, block) in blocks {
+            assert_eq!(block.note, "spam");
+            edit(&shelf, Edit::Unblock { site }).await;
+        }
+        let told = feed(&shelf, 6).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].2, told[0].3.as_str()), ("added", "unblocked"));
+        assert_eq!(shelf.take(9).await, ["new.example"], "it gets its visit");
+        let nothing = site("good.example");
+        let again = edit(&shelf, Edit::Unblock { site: nothing }).await;
+        assert_eq!(again, Edited::Unchanged);
+    }
+}
+
+#[tokio::test]
+async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
+    for shelf in three().await {
+        let with = |block: &[&str]| TopicOpening {
+            hosts: HostLists {
+                block: block.iter().map(|host| (*host).to_owned()).collect(),
+                allow: Vec::new(),
+            },
+            ..opening(Combined)
+        };
+        shelf
+            .store
+            .open_topic(with(&["*.example"]))
+            .await
+            .expect("a topic");
+        assert_eq!(
+            feed(&shelf, 0).await,
+            [line(4, "good.example", "dropped", "blocked")]
+        );
+        shelf
+            .store
+            .open_topic(with(&["*.example"]))
+            .await
+            .expect("a topic");
+        assert_eq!(feed(&shelf, 4).await, [], "once is enough");
+        shelf.store.open_topic(with(&[])).await.expect("a topic");
+        assert_eq!(
+            feed(&shelf, 4).await,
+            [line(5, "good.example", "added", "judged")]
+        );
+    }
+}
+
+#[tokio::test]
+async fn whoever_follows_a_feed_is_woken_when_there_is_something_and_not_before() {
+    for shelf in three().await {
+        let mut heads = shelf.store.feed_heads();
+        assert_eq!(heads.borrow_and_update().get(&shelf.topic), Some(&1));
+        judged(&shelf, &[("dull.test", Verdict::Irrelevant)]).await;
+        assert!(!heads.has_changed().expect("a store"), "nobody was listed");
+        judged(&shelf, &[("fine.test", Verdict::Relevant)]).await;
+        heads.changed().await.expect("a store");
+        assert_eq!(heads.borrow().get(&shelf.topic), Some(&5));
+    }
+}
+
+#[tokio::test]
+async fn editors_are_asked_first_what_teaches_most() {
+    for shelf in Shelf::all().await {
+        let sites = [
+            ("sure.example", 0.99, Verdict::Relevant),
+            ("unsure.test", 0.55, Verdict::Relevant),
+            ("disputed.org", 0.02, Verdict::Irrelevant),
+            (
+                "dead.net",
+                0.5,
+                Verdict::Undecided(UndecidedReason::Failing),
+            ),
+        ];
+        let hosts: Vec<&str> = sites.iter().map(|(host, ..)| *host).collect();
+        shelf.enter(&hosts, false).await;
+        shelf.take(9).await;
+        for (host, confidence, verdict) in sites {
+            let mut outcome = outcome(shelf.topic, host, verdict, Vec::new());
+            outcome.report.confidence = SiteConfidence::new(confidence).expect("a confidence");
+            outcome.rank = if host == "unsure.test" { 0.45 } else { 0.9 };
+            shelf.store.record(vec![outcome]).await.expect("a record");
+        }
+        let queue = async || -> Vec<String> {
+            let queue = shelf.store.queue(shelf.topic, 9).await.expect("a queue");
+            let uses: Vec<f64> = queue.iter().map(|(_, usefulness)| *usefulness).collect();
+            assert!(uses.is_sorted_by(|one, next| one >= next), "{uses:?}");
+            let hosts = queue.iter().map(|(found, _)| found.judged.site.to_string());
+            hosts.collect()
+        };
+        let all = ["unsure.test", "disputed.org", "sure.example"];
+        assert_eq!(queue().await, all);
+        decide(&shelf, "unsure.test", Some(Opinion::Reject)).await;
+        assert_eq!(queue().await, all[1..]);
+        // A new verdict does not bring the question back, a withdrawal does.
+        recheck(&shelf, "unsure.test").await;
+        shelf.take(9).await;
+        shelf
+            .judge("unsure.test", Verdict::Relevant, Vec::new())
+            .await;
+        assert_eq!(queue().await, all[1..]);
+        decide(&shelf, "unsure.test", None).await;
+        let mut asked = queue().await;
+        asked.sort();
+        assert_eq!(asked, ["disputed.org", "sure.example", "unsure.test"]);
+    }
+}
+
+fn any_site() -> SiteQuery {
+    SiteQuery::default()
+}
+
+/// The hosts that a query finds, read in portions.
+async fn found(store: &KeyValueStore, query: SiteQuery) -> Vec<String> {
+    let (mut hosts, mut after) = (Vec::new(), query.after.clone());
+    loop {
+        let query = SiteQuery {
+            after,
+            ..query.clone()
+        };
+        let portion = store.find(query).await.expect("sites");
+        let found = portion.sites.into_iter();
+        hosts.extend(found.map(|found| found.judged.site.to_string()));
+        after = portion.next;
+        if after.is_none() {
+            return hosts;
+        }
+    }
+}
+
+#[tokio::test]
+async fn sites_are_found_in_portions_of_any_size_in_any_order() {
+    for shelf in three().await {
+        let store = &shelf.store;
+        let all = ["good.example", "bad.test", "parked.org"];
+        for most in [1, 2, 3, 4] {
+            let query = SiteQuery { most, ..any_site() };
+            assert_eq!(found(store, query.clone()).await, all);
+            let newest = SiteQuery {
+                order: SequenceOrder::Newest,
+                ..query.clone()
+            };
+            assert_eq!(
+                found(store, newest).await,
+                ["parked.org", "bad.test", "good.example"]
+            );
+            let by_host = SiteQuery {
+                host_prefix: Some(String::new()),
+                ..query
+            };
+            assert_eq!(
+                found(store, by_host).await,
+                ["bad.test", "good.example", "parked.org"]
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn sites_are_found_by_what_they_are() {
+    for shelf in three().await {
+        let store = &shelf.store;
+        decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        let wrong_topic = TopicOpening {
+            name: "another".to_owned(),
+            ..opening(Combined)
+        };
+        let another: TopicId = store.open_topic(wrong_topic).await.expect("a topic");
+        let none: [&str; 0] = [];
+        let cases: [(SiteQuery, &[&str]); 9] = [
+            (
+                SiteQuery {
+                    verdict: Some(VerdictKind::Undecided),
+                    ..any_site()
+                },
+                &["parked.org"],
+            ),
+            (
+                SiteQuery {
+                    decision: Some(Some(Opinion::Accept)),
+                    ..any_site()
+                },
+                &["bad.test"],
+            ),
+            (
+                SiteQuery {
+                    decision: Some(None),
+                    ..any_site()
+                },
+                &["good.example", "parked.org"],
+            ),
+            (
+                SiteQuery {
+                    confidence: (0.8, 1.0),
+                    ..any_site()
+                },
+                &none,
+            ),
+            (
+                SiteQuery {
+                    judged: (None, Some(SystemTime::UNIX_EPOCH)),
+                    ..any_site()
+                },
+                &none,
+            ),
+            (
+                SiteQuery {
+                    topic: Some(shelf.topic),
+                    host_prefix: Some("go".to_owned()),
+                    ..any_site()
+                },
+                &["good.example"],
+            ),
+            (
+                SiteQuery {
+                    topic: Some(another),
+                    ..any_site()
+                },
+                &none,
+            ),
+            (
+                SiteQuery {
+                    topic: Some(another),
+                    host_prefix: Some("go".to_owned()),
+                    ..any_site()
+                },
+                &none,
+            ),
+            (
+                SiteQuery {
+                    after: Some(SitePlace::Number(2)),
+                    ..any_site()
+                },
+                &["parked.org"],
+            ),
+        ];
+        for (query, wanted) in cases {
+            assert_eq!(found(store, query.clone()).await, wanted, "{query:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn everything_people_said_survives_a_dump() {
+    for shelf in three().await {
+        decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        let (site, note) = (site("good.example"), "spam".to_owned());
+        edit(&shelf, Edit::Block { site, note }).await;
+        let (topic, is_paused) = (shelf.topic, true);
+        edit(&shelf, Edit::Pause { topic, is_paused }).await;
+        assert!(shelf.store.is_paused(topic).await.expect("a read"));
+        for with_lists in [true, false] {
+            let other = KeyValueStore::in_memory().expect("memory");
+            let mut lines = shelf.store.dump();
+            while let Some(line) = lines.recv().await {
+                let line = line.expect("a line");
+                let value: Value = serde_json::to_value(&line).expect("JSON");
+                // As versions before lists were kept wrote dumps.
+                if with_lists || value["record"] != "listing" {
+                    other.load(vec![line]).await.expect("a load");
+                }
+            }
+            other.open_topic(opening(Combined)).await.expect("a topic");
+            let copy = Shelf::of(other, topic);
+            let told = feed(&copy, 0).await;
+            let listed: Vec<(&str, &str)> = told
+                .iter()
+                .map(|(_, host, change, _)| (host.as_str(), *change))
+                .collect();
+            match with_lists {
+                true => assert_eq!(told, feed(&shelf, 0).await),
+                false => assert_eq!(listed, [("bad.test", "added")]),
+            }
+            assert!(copy.store.is_paused(topic).await.expect("a read"));
+            assert_eq!(
+                copy.store.blocks(None, 9).await.expect("blocks"),
+                shelf.store.blocks(None, 9).await.expect("blocks")
+            );
+            assert_eq!(
+                copy.store.decisions(topic, None, 9).await.expect("read"),
+                shelf.store.decisions(topic, None, 9).await.expect("read")
+            );
+            assert_eq!(
+                copy.store.queue(topic, 9).await.expect("a queue"),
+                shelf.store.queue(topic, 9).await.expect("a queue")
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_crawl_leaves_a_curve() {
+    for shelf in Shelf::all().await {
+        let hosts: Vec<String> = (0..40).map(|number| format!("h{number}.test")).collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        shelf.enter(&hosts, false).await;
+        shelf.take(40).await;
+        for (at, host) in hosts.iter().enumerate() {
+            let verdict = match at % 4 {
+                0 => Verdict::Relevant,
+                _ => Verdict::Irrelevant,
+            };
+            shelf.judge(host, verdict, Vec::new()).await;
+        }
+        let curve = shelf.store.curve(shelf.topic).await.expect("a curve");
+        let pages: Vec<u64> = curve.iter().map(|point| point.pages).collect();
+        assert_eq!(pages, [10, 20, 30, 40, 50, 60, 70, 80]);
+        let last = curve[7];
+        assert_eq!((last.finds, last.irrelevant, last.border), (10, 30, 0));
+        assert_eq!((last.pprs, last.harvest), (Some(8.0), Some(0.25)));
+    }
+}
+
+/// What can happen to one of three sites.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Judged(bool),
+    Decided(Option<Opinion>),
+    Blocked(bool),
+}
+
+fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
+    let event = prop_oneof![
+        any::<bool>().prop_map(Event::Judged),
+        prop_oneof![
+            Just(None),
+            Just(Some(Opinion::Accept)),
+            Just(Some(Opinion::Reject))
+        ]
+        .prop_map(Event::Decided),
+        any::<bool>().prop_map(Event::Blocked),
+    ];
+    prop::collection::vec((0_usize..3, event), 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// A follower that reads now and then, whenever it likes, ends with the list of the store.
+    #[test]
+    fn a_follower_ends_with_the_list_of_the_store(
+        events in events(),
+        pauses in prop::collection::vec(1_usize..6, 1..8),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let hosts = ["a.example", "b.test", "c.org"];
+            let store = KeyValueStore::in_memory().expect("memory");
+            let shelf = Shelf::over(store, None).await;
+            let first = hosts.map(|host| (host, Verdict::Irrelevant));
+            judged(&shelf, &first).await;
+            let (mut after, mut followed) = (0, BTreeSet::new());
+            let mut pauses = pauses.into_iter().cycle();
+            let mut rest = pauses.next().expect("a pause");
+            for (number, event) in events {
+                let host = hosts[number];
+                match event {
+                    Event::Judged(is_relevant) => {
+                        recheck(&shelf, host).await;
+                        let verdict = match is_relevant {
+                            true => Verdict::Relevant,
+                            false => Verdict::Irrelevant,
+                        };
+                        if shelf.take(1).await == [host] {
+                            shelf.judge(host, verdict, Vec::new()).await;
+                        }
+                    }
+                    Event::Decided(opinion) => {
+                        decide(&shelf, host, opinion).await;
+                    }
+                    Event::Blocked(true) => {
+                        let (site, note) = (site(host), String::new());
+                        edit(&shelf, Edit::Block { site, note }).await;
+                    }
+                    Event::Blocked(false) => {
+                        let site = site(host);
+                        edit(&shelf, Edit::Unblock { site }).await;
+                    }
+                }
+                rest -= 1;
+                if rest == 0 {
+                    follow(&shelf, &mut after, &mut followed).await;
+                    rest = pauses.next().expect("a pause");
+                }
+            }
+            follow(&shelf, &mut after, &mut followed).await;
+            let mut listed = BTreeSet::new();
+            for host in hosts {
+                let file = shelf.store.site(shelf.topic, &site(host)).await;
+                let file = file.expect("a read").expect("a file");
+                let blocked = shelf.store.block_of(&site(host)).await.expect("a read");
+                let wanted = match &file.decision {
+                    Some(decision) => decision.opinion == Opinion::Accept,
+                    None => file.judged.expect("a verdict").verdict.is_relevant(),
+                };
+                assert_eq!(file.is_listed, wanted && blocked.is_none(), "{host}");
+                if file.is_listed {
+                    listed.insert(host.to_owned());
+                }
+            }
+            assert_eq!(followed, listed);
+        });
+    }
+}
+
+async fn follow(shelf: &Shelf, after: &mut u64, followed: &mut BTreeSet<String>) {
+    for (seq, host, change, _) in feed(shelf, *after).await {
+        assert!(seq > *after);
+        *after = seq;
+        match change {
+            "added" | "changed" => followed.insert(host),
+            _ => followed.remove(&host),
+        };
+    }
+}
