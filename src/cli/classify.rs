@@ -213,7 +213,7 @@ impl Hosts {
         if host.is_empty() || host.starts_with('#') {
             return None;
         }
-        match sources::visit_to(host) {
+        match SiteVisit::to(host) {
             Ok(visit) => Some(visit),
             Err(error) => {
                 let message = format!("sitescout: host {}: {error}", self.line);

@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::config::Settings;
-use crate::store::{
-    DirectoryStore, JudgedSite, KeyValueStore, Opinion, SitePlace, SiteQuery, StoreError, TopicId,
-};
-use crate::web::UndecidedReason;
+use crate::config::{ListFormat, Settings};
+use crate::store::KeyValueStore;
+use crate::verdicts::{List, ListError, set_readable};
 
 use super::ExitCode;
 use super::sources;
@@ -30,9 +27,6 @@ those that an editor rejects or an operator blocks, and with those that an edito
 given with --out appears whole or not at all. `--since` leaves out what has a sequence number up
 to that. `--all` gives every verdict instead.";
 
-/// So many verdicts are read at a time.
-const PORTION: usize = 1_000;
-
 /// What a list looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -42,6 +36,16 @@ enum Format {
     Csv,
     /// One JSON object a line
     Jsonl,
+}
+
+impl From<Format> for ListFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Txt => Self::Txt,
+            Format::Csv => Self::Csv,
+            Format::Jsonl => Self::Jsonl,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -75,169 +79,71 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let store = sources::open_store(&arguments.state, settings)?;
-    match &arguments.out {
-        None => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            sources::runtime()?.block_on(export(arguments, settings, &store, &mut out))?;
-            out.flush()?;
-        }
-        Some(path) => {
-            let directory = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty());
-            let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
-            let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
-            {
-                let mut out = BufWriter::new(file.as_file_mut());
-                sources::runtime()?.block_on(export(arguments, settings, &store, &mut out))?;
-                out.flush()?;
-            }
-            file.as_file().sync_all()?;
-            sources::set_readable(file.path())?;
-            file.persist(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+    let runtime = sources::runtime()?;
+    match arguments.everything {
+        true => runtime.block_on(export_everything(&store, arguments.out.as_deref()))?,
+        false => runtime.block_on(export_list(arguments, settings, &store))?,
     }
     Ok(ExitCode::Success)
 }
 
-async fn export(
+async fn export_list(
     arguments: &Arguments,
     settings: &Settings,
     store: &KeyValueStore,
-    out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    if arguments.everything {
-        let mut lines = store.dump();
-        while let Some(line) = lines.recv().await {
-            let line = serde_json::to_value(line?)?;
-            writeln!(out, "{}", harmless_json(&line))?;
-        }
-        return Ok(());
-    }
-    let topic = sources::topic_of(store, arguments.topic.as_deref()).await?;
-    if arguments.format == Format::Csv {
-        writeln!(out, "{CSV_HEADER}")?;
-    }
-    let mut after = arguments.since;
-    loop {
-        let (portion, next) = match arguments.all {
-            true => verdicts(store, topic, after).await?,
-            false => list(store, topic, after).await?,
-        };
-        for exported in portion {
-            // A blocked host leaves the results at once, whatever was found about it.
-            let judged = &exported.judged;
-            let is_wanted = exported.is_wanted
-                && judged.confidence >= arguments.min_confidence
-                && settings.external.permits(judged.site.host());
-            if is_wanted {
-                writeln!(out, "{}", exported.line(arguments.format))?;
-            }
-        }
-        match next {
-            Some(next) => after = next,
-            None => return Ok(()),
-        }
-    }
-}
-
-/// A line in the making. The number is that of the verdict, or of the change that brought the
-/// site onto the list.
-struct Exported {
-    judged: JudgedSite,
-    opinion: Option<Opinion>,
-    is_wanted: bool,
-}
-
-/// A portion of the verdicts, and where the next begins.
-async fn verdicts(
-    store: &KeyValueStore,
-    topic: TopicId,
-    after: u64,
-) -> Result<(Vec<Exported>, Option<u64>), StoreError> {
-    let query = SiteQuery {
-        topic: Some(topic),
-        after: Some(SitePlace::Number(after)),
-        most: PORTION,
-        ..SiteQuery::default()
+    let list = List {
+        topic: sources::topic_of(store, arguments.topic.as_deref()).await?,
+        format: arguments.format.into(),
+        since: arguments.since,
+        min_confidence: arguments.min_confidence,
+        has_all_verdicts: arguments.all,
+        hosts: settings.external.host_lists(),
     };
-    let portion = store.find(query).await?;
-    let sites = portion.sites.into_iter().map(|found| Exported {
-        judged: found.judged,
-        opinion: found.decision.map(|decision| decision.opinion),
-        is_wanted: true,
-    });
-    let next = match portion.next {
-        Some(SitePlace::Number(number)) => Some(number),
-        _ => None,
+    let written = match &arguments.out {
+        Some(path) => list.write_to_file(store, path).await,
+        None => print(&list, store).await,
     };
-    Ok((sites.collect(), next))
+    // The exit code depends on what is wrong with the store.
+    written.map_err(|error| match error {
+        ListError::Store(error) => error.into(),
+        error => error.into(),
+    })
 }
 
-/// A portion of the list, and where the next begins.
-async fn list(
-    store: &KeyValueStore,
-    topic: TopicId,
-    after: u64,
-) -> Result<(Vec<Exported>, Option<u64>), StoreError> {
-    let entries = store.feed(topic, after, PORTION).await?;
-    let next = entries.last().map(|entry| entry.seq);
-    let portion = entries.into_iter().map(|entry| Exported {
-        opinion: entry.decision.map(|decision| decision.opinion),
-        is_wanted: entry.change.is_listed(),
-        judged: JudgedSite {
-            seq: entry.seq,
-            ..entry.judged
-        },
-    });
-    Ok((portion.collect(), next))
+async fn print(list: &List, store: &KeyValueStore) -> Result<(), ListError> {
+    let mut out = BufWriter::new(io::stdout());
+    list.write(store, &mut out).await?;
+    Ok(out.flush()?)
 }
 
-const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision";
+async fn export_everything(store: &KeyValueStore, path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else {
+        let mut out = BufWriter::new(io::stdout());
+        dump(store, &mut out).await?;
+        return Ok(out.flush()?);
+    };
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
+    let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    let mut out = BufWriter::new(file.as_file_mut());
+    dump(store, &mut out).await?;
+    out.flush()?;
+    drop(out);
+    file.as_file().sync_all()?;
+    set_readable(file.path())?;
+    file.persist(path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
 
-// === impl Exported ===
-
-impl Exported {
-    /// Hosts consist of letters, digits, hyphens, dots and colons, so no field of a CSV line
-    /// needs quotes. One that begins with a hyphen would be a formula to some programs.
-    fn line(&self, format: Format) -> String {
-        let judged = &self.judged;
-        let decision = self.opinion.map(Opinion::name);
-        let judged_at = sources::date(judged.judged_at);
-        match format {
-            Format::Txt => judged.site.to_string(),
-            Format::Csv => format!(
-                "{},{}{},{},{:.6},{},{},{judged_at},{}",
-                judged.seq,
-                if judged.site.as_str().starts_with('-') {
-                    "'"
-                } else {
-                    ""
-                },
-                judged.site,
-                judged.verdict.name(),
-                judged.confidence,
-                judged.pages,
-                judged.is_start,
-                decision.unwrap_or_default(),
-            ),
-            Format::Jsonl => harmless_json(&json!({
-                "seq": judged.seq,
-                "host": judged.site.as_str(),
-                "verdict": judged.verdict.name(),
-                "undecided_reason": judged.verdict.undecided_reason().map(UndecidedReason::name),
-                "confidence": judged.confidence,
-                "pages": judged.pages,
-                "rank": judged.rank,
-                "start": judged.is_start,
-                "judged_at": judged_at,
-                "model": judged.model.to_string(),
-                "stop_reason": judged.stop_reason,
-                "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
-                "address": judged.address,
-                "decision": decision,
-            })),
-        }
+async fn dump(store: &KeyValueStore, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut lines = store.dump();
+    while let Some(line) = lines.recv().await {
+        let line = serde_json::to_value(line?)?;
+        writeln!(out, "{}", harmless_json(&line))?;
     }
+    Ok(())
 }

@@ -1,15 +1,16 @@
 //! `sitescout run`: the daemon.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use tokio::sync::mpsc;
 
-use crate::config::Settings;
+use crate::config::{ApiSettings, Settings};
 use crate::fetch::{FetchMetrics, LiveWeb};
-use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError};
+use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError, Token};
 use crate::store::KeyValueStore;
 use crate::telemetry::Metrics;
 
@@ -57,7 +58,11 @@ pub(super) fn run(
     sources::runtime()?.block_on(async {
         // To open a large store takes a while, and nobody is to die of a signal meanwhile.
         let mut signals = Signals::new()?.with_reload()?;
-        let listener = Service::listen(plan.settings.service.listen)?;
+        let listener = Service::listen(plan.settings.service.listen, "service")?;
+        let api = plan.settings.api.listen;
+        let api_listener = api
+            .map(|address| Service::listen(address, "api"))
+            .transpose()?;
         let metrics = Metrics::of_process();
         let fetch_metrics = FetchMetrics::register(&metrics);
         let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
@@ -66,6 +71,7 @@ pub(super) fn run(
         store.add_figures_to(&metrics);
         let service = Service {
             listener,
+            api_listener,
             store: Arc::new(store),
             web: Arc::new(web),
             metrics,
@@ -113,5 +119,36 @@ fn plan(settings: Settings) -> anyhow::Result<Plan> {
             wanted: topic.wanted,
         });
     }
-    Ok(Plan { settings, topics })
+    let token = token(&settings.api)?;
+    Ok(Plan {
+        settings,
+        topics,
+        token,
+    })
+}
+
+/// What writing through the API needs. Whoever can be reached from outside must have one.
+fn token(settings: &ApiSettings) -> anyhow::Result<Option<Token>> {
+    let Some(path) = &settings.token_file else {
+        let public = settings.listen;
+        let public = public.filter(|address| !address.ip().to_canonical().is_loopback());
+        if let Some(address) = public {
+            bail!(
+                "the API would be open to others at {address}: name a file with a token as \
+                 `token_file` in [api], or set `listen` there to a loopback address"
+            );
+        }
+        return Ok(None);
+    };
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read the token file {}", path.display()))?;
+    let token = Token::parse(&text);
+    let token = token.with_context(|| format!("the token file {}", path.display()))?;
+    if sources::is_readable_by_all(path)? {
+        tracing::warn!(
+            file = %path.display(),
+            "the token can be read by everybody on this machine; `chmod 640` helps"
+        );
+    }
+    Ok(Some(token))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, SiteStore, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
+use crate::verdicts::set_readable;
 use crate::web::{PageUrl, SiteId, SiteVisit};
 
 use super::terminal::complain;
@@ -239,7 +240,7 @@ pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Re
         directory.join(TOPIC_FILE).display()
     );
     let entrance = |host: &String| {
-        let visit = visit_to(host).map_err(anyhow::Error::msg)?;
+        let visit = SiteVisit::to(host).map_err(anyhow::Error::msg)?;
         anyhow::Ok(visit.entry)
     };
     let starts: anyhow::Result<Vec<PageUrl>> = starts.into_iter().map(entrance).collect();
@@ -310,18 +311,6 @@ pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
     }
 }
 
-/// A visit to a site that is given as a host or as a URL, in the spelling given.
-pub(super) fn visit_to(host: &str) -> Result<SiteVisit, String> {
-    if host.contains("://") {
-        let page = host.parse::<PageUrl>();
-        let page = page.map_err(|error| format!("`{host}`: {error}"))?;
-        return Ok(SiteVisit::at(&page));
-    }
-    let site = host.parse::<SiteId>().map_err(|error| error.to_string())?;
-    let spelled = format!("https://{host}/").parse::<PageUrl>();
-    Ok(spelled.map_or_else(|_| SiteVisit::new(&site), |page| SiteVisit::at(&page)))
-}
-
 /// Opens a store that must be there.
 pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
     ensure!(
@@ -358,17 +347,11 @@ pub(super) fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Temporary files belong to their owner alone; results are for whoever may read the
-/// directory.
+/// Whether a file tells everybody on the machine what is in it.
 #[cfg(unix)]
-pub(super) fn set_readable(path: &Path) -> io::Result<()> {
+pub(super) fn is_readable_by_all(path: &Path) -> anyhow::Result<bool> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-pub(super) fn set_readable(_: &Path) -> io::Result<()> {
-    Ok(())
+    Ok(fs::metadata(path)?.permissions().mode() & 0o004 != 0)
 }
 
 /// A threshold on the command line.

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use serde::Deserialize;
 
 use crate::config::{Settings, TopicDefinition};
+use crate::store::{DirectoryStore, Opinion, StoreError};
 use crate::training::{Card, Labels, OTHER, fit_model};
+use crate::web::SiteId;
 
 use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, TOPIC_FILE, Web, WebSource};
 use super::terminal::{complain, say};
@@ -20,10 +23,16 @@ Examples:
   sitescout train sailing --warc a.warc b.warc --labels sites.tsv --out /srv/site-models
   sitescout train site-models/sailing/topic.toml --warc sites.warc.gz
   sitescout train --config live.toml site-models/sailing/topic.toml --record sites.warc.gz
+  sitescout train --config live.toml sailing --from-decisions --state /var/lib/sitescout/state
+  curl -s localhost:9465/v1/topics/sailing/decisions > decisions.jsonl
+  sitescout train --config live.toml sailing --from-decisions=decisions.jsonl
 
 Labels have one line for each host: host, tab, topic, and optionally tab and a group. All
 topics but the one learned are the other class. Sites of one group (one owner, one
-designer, the years of one event) are never torn apart when reliability is measured.";
+designer, the years of one event) are never torn apart when reliability is measured.
+
+Decisions of editors count as labels, beside those of --labels or of the topic's own topic.toml: an
+accepted site is an example of the topic, a rejected one is not.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,6 +52,13 @@ pub(super) struct Arguments {
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+    /// Learn from what editors have decided, too: as the store of --state has it, or a file with
+    /// the answer of the API, which is there while a daemon has the store open
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    from_decisions: Option<PathBuf>,
+    /// Where everything found is kept, for --from-decisions
+    #[arg(long, value_name = "DIR", default_value = "state")]
+    state: PathBuf,
     /// Where the models are; the new one goes into a directory of its own in there
     #[arg(long, value_name = "DIR", default_value = "site-models")]
     out: PathBuf,
@@ -61,7 +77,18 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     if let Some(seed) = arguments.seed {
         settings.training.seed = u64::from(seed);
     }
-    let topic = read_topic(arguments)?;
+    let mut topic = read_topic(arguments)?;
+    if let Some(file) = &arguments.from_decisions {
+        let decisions = match file.as_os_str().is_empty() {
+            true => decisions_of_store(&arguments.state, &topic.name, &settings)?,
+            false => decisions_of_file(file, &topic.name)?,
+        };
+        let known = topic.labels.remarks.len();
+        topic.labels = topic.labels.with_decisions(&topic.name, decisions);
+        for remark in &topic.labels.remarks[known..] {
+            complain(&format!("sitescout: {remark}"));
+        }
+    }
     let web = Web::open(
         &arguments.warc,
         &arguments.web,
@@ -150,9 +177,17 @@ struct Topic {
 fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
     let file = Path::new(&arguments.topic);
     if file.extension() == Some(OsStr::new("toml")) {
-        return read_topic_file(file, arguments.labels.as_deref());
+        let has_decisions = arguments.from_decisions.is_some();
+        return read_topic_file(file, arguments.labels.as_deref(), has_decisions);
     }
+    let own = arguments.out.join(&arguments.topic).join(TOPIC_FILE);
     let Some(path) = &arguments.labels else {
+        if arguments.from_decisions.is_some() {
+            return match fs::exists(&own)? {
+                true => read_topic_file(&own, None, true),
+                false => Ok(Topic::without_labels(&arguments.topic)),
+            };
+        }
         bail!(
             "say with --labels which sites are examples of `{}`",
             arguments.topic
@@ -166,14 +201,98 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
     })
 }
 
-/// A topic that a user wrote down, with training sites of its own or those of a labels file.
-fn read_topic_file(file: &Path, labels: Option<&Path>) -> anyhow::Result<Topic> {
+impl Topic {
+    /// All examples come from editors.
+    fn without_labels(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            labels: Labels::default(),
+            file: None,
+        }
+    }
+}
+
+/// What editors have decided, as a store has it.
+fn decisions_of_store(
+    state: &Path,
+    topic: &str,
+    settings: &Settings,
+) -> anyhow::Result<Vec<(SiteId, bool)>> {
+    const PORTION: usize = 1_000;
+    let store = sources::open_store(state, settings).map_err(|error| {
+        let locked = matches!(error.downcast_ref(), Some(StoreError::Locked(_)));
+        let hint = "ask the daemon that has it open: curl -s \
+                    localhost:9465/v1/topics/TOPIC/decisions > decisions.jsonl, and give that file \
+                    as --from-decisions=decisions.jsonl";
+        match locked {
+            true => error.context(hint),
+            false => error,
+        }
+    })?;
+    sources::runtime()?.block_on(async {
+        let topic = sources::topic_of(&store, Some(topic)).await?;
+        let (mut decisions, mut after) = (Vec::new(), None);
+        loop {
+            let portion = store.decisions(topic, after, PORTION).await?;
+            let Some((last, _)) = portion.last() else {
+                return Ok(decisions);
+            };
+            after = Some(last.clone());
+            let portion = portion.into_iter();
+            decisions.extend(
+                portion.map(|(site, decision)| (site, decision.opinion == Opinion::Accept)),
+            );
+        }
+    })
+}
+
+/// What editors have decided, as the API told it.
+fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bool)>> {
+    /// A line of the API; what else it says is of no use here.
+    #[derive(Deserialize)]
+    struct Line {
+        topic: String,
+        host: String,
+        decision: String,
+    }
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read the decisions {}", file.display()))?;
+    let mut decisions = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = || {
+            format!(
+                "{}:{number}: no decision as the API tells it",
+                file.display()
+            )
+        };
+        let line: Line = serde_json::from_str(line).with_context(place)?;
+        let is_accepted = match line.decision.as_str() {
+            "accept" => true,
+            "reject" => false,
+            _ => bail!(place()),
+        };
+        if line.topic == topic {
+            decisions.push((line.host.parse().with_context(place)?, is_accepted));
+        }
+    }
+    Ok(decisions)
+}
+
+/// A topic that a user wrote down, with training sites of its own or those of a labels file, or
+/// with none if editors have decided on some.
+fn read_topic_file(
+    file: &Path,
+    labels: Option<&Path>,
+    has_decisions: bool,
+) -> anyhow::Result<Topic> {
     let text = read_settings(file)?;
     let definition = TopicDefinition::parse(&text).map_err(|error| in_file(file, &error))?;
     let names_sites = !(definition.target_sites.is_empty() && definition.other_sites.is_empty());
     let own = Labels::of_topic(&definition).with_context(|| file.display().to_string())?;
     let labels = match (names_sites, labels) {
         (true, None) => own,
+        (false, None) if has_decisions => own,
         (false, Some(path)) => labels_with(path, &definition.name)?,
         (true, Some(_)) => bail!(
             "{} names its training sites; leave --labels out",
@@ -232,6 +351,9 @@ fn command(arguments: &Arguments, settings: &Settings) -> String {
             .iter()
             .map(|file| format!("--labels {}", name(file))),
     );
+    if arguments.from_decisions.is_some() {
+        words.push("--from-decisions".to_owned());
+    }
     let training = &settings.training;
     words.push(format!(
         "--page-classifier {}",

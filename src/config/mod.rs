@@ -6,6 +6,7 @@
 //!
 //! Invariant: `config.toml` in the repository sets every key to its default.
 
+mod api;
 mod external;
 mod fetch;
 mod problem;
@@ -16,6 +17,7 @@ mod value;
 
 use std::time::Duration;
 
+pub use api::ApiSettings;
 pub use external::{ExternalSettings, HostLists, OldVerdicts, Strategy};
 pub use fetch::{
     ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
@@ -23,7 +25,7 @@ pub use fetch::{
 };
 pub use problem::{ConfigError, Problem};
 use section::Section;
-pub use service::ServiceSettings;
+pub use service::{ListFormat, ListSettings, ServiceSettings};
 pub use topic::TopicDefinition;
 use value::{byte_size, choice, duration, number, whole_number};
 
@@ -48,6 +50,8 @@ pub struct Settings {
     pub training: TrainingSettings,
     /// `[service]`
     pub service: ServiceSettings,
+    /// `[api]`
+    pub api: ApiSettings,
 }
 
 /// `[log]`: what is told, and how.
@@ -187,6 +191,7 @@ impl Settings {
             external: top.section("external", |external| default.external.read(external)),
             training: top.section("training", |training| default.training.read(training)),
             service: top.section("service", |service| default.service.read(service)),
+            api: top.section("api", |api| default.api.read(api)),
         })
     }
 
@@ -203,6 +208,7 @@ impl Settings {
             top.section("external", |external| default.external.read(external));
             top.section("training", |training| default.training.read(training));
             top.section("service", |service| default.service.read(service));
+            top.section("api", |api| default.api.read(api));
         })
     }
 }

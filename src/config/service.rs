@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::section::Section;
-use super::value::{byte_size, listen_address, text, texts};
+use super::value::{byte_size, choice, duration, listen_address, optional_text, text, texts};
 
 /// `[service]`: what `sitescout run` does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,30 @@ pub struct ServiceSettings {
     pub listen: SocketAddr,
     /// With less room on the disk nothing is crawled.
     pub low_disk: usize,
+    /// The list of each topic as a file.
+    pub lists: ListSettings,
+}
+
+/// `[service.lists]`: the list of each topic as a file, for directories that only read files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListSettings {
+    /// Where the files are, if there are to be any.
+    pub directory: Option<PathBuf>,
+    /// What a file looks like.
+    pub format: ListFormat,
+    /// A file is written again so often, if its list has changed.
+    pub interval: Duration,
+}
+
+/// What a list looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListFormat {
+    /// One host a line.
+    Txt,
+    /// With a header line.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
 }
 
 impl Default for ServiceSettings {
@@ -29,6 +54,17 @@ impl Default for ServiceSettings {
             state: PathBuf::from("state"),
             listen: SocketAddr::from(([127, 0, 0, 1], 9_464)),
             low_disk: 1 << 30,
+            lists: ListSettings::default(),
+        }
+    }
+}
+
+impl Default for ListSettings {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            format: ListFormat::Txt,
+            interval: Duration::from_mins(1),
         }
     }
 }
@@ -45,6 +81,39 @@ impl ServiceSettings {
             }),
             listen: service.value("listen", self.listen, listen_address),
             low_disk: service.value("low_disk", self.low_disk, byte_size(0..=1 << 50)),
+            lists: service.section("lists", |lists| self.lists.read(lists)),
+        }
+    }
+}
+
+impl ListSettings {
+    fn read(&self, lists: &mut Section<'_>) -> Self {
+        let formats = ListFormat::ALL.map(|format| (format.name(), format));
+        Self {
+            directory: lists.value("directory", self.directory.clone(), |value| {
+                Ok(optional_text(value)?.map(PathBuf::from))
+            }),
+            format: lists.value("format", self.format, choice(&formats)),
+            interval: lists.value(
+                "interval",
+                self.interval,
+                duration(Duration::from_millis(100)..=Duration::from_hours(24)),
+            ),
+        }
+    }
+}
+
+impl ListFormat {
+    /// All there are, the default first.
+    pub const ALL: [Self; 3] = [Self::Txt, Self::Csv, Self::Jsonl];
+
+    /// The name in settings and on the command line, and the end of file names.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Txt => "txt",
+            Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
         }
     }
 }

@@ -151,6 +151,16 @@ pub(super) fn optional_text(value: &DeValue<'_>) -> Result<Option<String>, Strin
     text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
 }
 
+/// A value; an empty text means that there is none.
+pub(super) fn optional<T>(
+    read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
+) -> impl FnOnce(&DeValue<'_>) -> Result<Option<T>, String> {
+    move |value| match value.as_str() {
+        Some("") => Ok(None),
+        _ => read(value).map(Some),
+    }
+}
+
 /// How to reach whoever runs the crawler. It goes into a header and between brackets.
 pub(super) fn contact(value: &DeValue<'_>) -> Result<Option<String>, String> {
     let wanted = "a URL such as \"https://example.org/crawler\" or a mail address";
@@ -254,6 +264,15 @@ pub(super) fn resolve_rules(value: &DeValue<'_>) -> Result<Vec<ResolveRule>, Str
 pub(super) fn host_patterns(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let wanted = "a list of hosts such as \"example.org\" and \"*.example.net\"";
     list(value, wanted, |item| host_pattern(item.as_str()?))
+}
+
+/// Hosts by their whole names.
+pub(super) fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = "a list of hosts such as \"crawler.example.org\"";
+    list(value, wanted, |item| {
+        let host = host_pattern(item.as_str()?)?;
+        (!host.contains('*')).then_some(host)
+    })
 }
 
 /// A host as URLs spell it, or all below a domain.

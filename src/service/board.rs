@@ -28,6 +28,9 @@ pub(super) enum IdleReason {
     BorderEmpty,
     PprsBad,
     LowDisk,
+    Paused,
+    /// It is in the store, but nobody wants it crawled for any more.
+    NotInSettings,
 }
 
 /// States and totals of all topics.
@@ -50,6 +53,8 @@ impl IdleReason {
             Self::BorderEmpty => "border_empty",
             Self::PprsBad => "pprs_bad",
             Self::LowDisk => "low_disk",
+            Self::Paused => "paused",
+            Self::NotInSettings => "not_in_settings",
         }
     }
 }
@@ -57,7 +62,8 @@ impl IdleReason {
 // === impl TopicState ===
 
 impl TopicState {
-    const ALL: [Self; 7] = [
+    /// Those that a topic of the settings can be in.
+    const ALL: [Self; 8] = [
         Self::Starting,
         Self::Crawling,
         Self::Draining,
@@ -65,10 +71,11 @@ impl TopicState {
         Self::Idle(IdleReason::BorderEmpty),
         Self::Idle(IdleReason::PprsBad),
         Self::Idle(IdleReason::LowDisk),
+        Self::Idle(IdleReason::Paused),
     ];
 
     /// State and reason, as labels.
-    fn names(self) -> (&'static str, &'static str) {
+    pub(super) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Starting => ("starting", "none"),
             Self::Crawling => ("crawling", "none"),
@@ -118,6 +125,11 @@ impl Board {
             known.0 = state;
         }
         self.show(topic, state);
+    }
+
+    /// What a topic does, if it is crawled for.
+    pub(super) fn state(&self, topic: &str) -> Option<TopicState> {
+        self.lock().topics.get(topic).map(|(state, _)| *state)
     }
 
     pub(super) fn count(&self, topic: &str, totals: &TopicTotals) {

@@ -7,6 +7,10 @@
 //! | `probes.rs` | `/metrics`, `/livez`, `/readyz` |
 //! | `systemd.rs` | ready, status, watchdog, reloading, stopping |
 //! | `disk.rs` | is there room left |
+//! | `api/` | what people and programs ask, and what they may change |
+//! | `dashboard.rs` | the pages that people see |
+//! | `server.rs` | how long, and how many may ask |
+//! | `lists.rs` | the list of each topic as a file |
 //!
 //! What is to be done stands in one place, the `Orders`; every loop follows them and beats
 //! while it does. Settings and topics are read by whoever starts the service, and read again
@@ -17,9 +21,13 @@
 //! - Idle and waiting loops beat; only a loop that does not come round is stuck.
 //! - A reload is taken up whole or not at all.
 
+mod api;
 mod board;
+mod dashboard;
 mod disk;
+mod lists;
 mod probes;
+mod server;
 mod systemd;
 mod topic_loop;
 
@@ -27,22 +35,25 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use axum::Router;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::classify::SiteModel;
 use crate::config::Settings;
 use crate::external::{CrawlMetrics, Seats};
 use crate::fetch::{Fetcher, LiveWeb};
-use crate::store::{SiteStore, StoreError};
+use crate::store::{DirectoryStore, SiteStore, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics};
 use crate::web::PageUrl;
-use board::Board;
+use api::Api;
+pub use api::{Token, TokenError};
+use board::{Board, IdleReason};
 use systemd::Systemd;
 use topic_loop::TopicLoop;
 
@@ -58,6 +69,8 @@ pub struct Plan {
     pub settings: Settings,
     /// What is crawled for.
     pub topics: Vec<PlannedTopic>,
+    /// What writing through the API needs; without one nobody may.
+    pub token: Option<Token>,
 }
 
 /// A topic with everything it needs.
@@ -86,8 +99,10 @@ pub enum Request {
 pub struct Service {
     /// Where figures and probes are served.
     pub listener: std::net::TcpListener,
+    /// Where the API and the dashboard are served, if they are.
+    pub api_listener: Option<std::net::TcpListener>,
     /// Where everything found is kept.
-    pub store: Arc<dyn SiteStore>,
+    pub store: Arc<dyn DirectoryStore>,
     /// Where pages come from.
     pub web: Arc<LiveWeb>,
     /// The figures of the process.
@@ -100,9 +115,9 @@ pub type ReadAgain = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
 /// Why a service could not go on.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The address for figures and probes cannot be had.
-    #[error("cannot listen at {0}; set `listen` in [service] to a free address")]
-    Listen(SocketAddr, #[source] io::Error),
+    /// An address cannot be had.
+    #[error("cannot listen at {0}; set `listen` in [{1}] to a free address")]
+    Listen(SocketAddr, &'static str, #[source] io::Error),
     /// What was found can no longer be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -131,20 +146,25 @@ struct Orders {
     /// Grows with every reload.
     edition: u64,
     is_disk_low: bool,
+    /// The topics that somebody has paused.
+    paused: Arc<BTreeSet<String>>,
     is_stopping: bool,
 }
 
 // === impl Service ===
 
 impl Service {
-    /// Takes the address for figures and probes, before anything else is touched.
-    pub fn listen(address: SocketAddr) -> Result<std::net::TcpListener, ServiceError> {
+    /// Takes an address of a section of the settings, before anything else is touched.
+    pub fn listen(
+        address: SocketAddr,
+        section: &'static str,
+    ) -> Result<std::net::TcpListener, ServiceError> {
         let listen = || {
             let listener = std::net::TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        listen().map_err(|error| ServiceError::Listen(address, error))
+        listen().map_err(|error| ServiceError::Listen(address, section, error))
     }
 
     /// Crawls until it is asked to stop. `again` reads the plan anew.
@@ -156,14 +176,21 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let heartbeats = Heartbeats::default();
         let board = Arc::new(Board::new(&self.metrics));
-        let probes = self.serve_probes(&plan, &board, &heartbeats)?;
+        let mut servers = JoinSet::new();
+        let probes = probes::router(self.metrics.clone(), Arc::clone(&board), heartbeats.clone());
+        servers.spawn(self.probes(&plan, probes.clone())?);
         let settings = &plan.settings.service;
         let (orders, followed) = watch::channel(Orders {
             is_disk_low: disk::is_low(&settings.state, settings.low_disk, false),
             plan: Arc::new(plan),
             edition: 0,
+            paused: Arc::new(self.paused().await?),
             is_stopping: false,
         });
+        if let Some(api) = self.api(&orders, &board, probes)? {
+            servers.spawn(api);
+        }
+        servers.spawn(lists::keep(Arc::clone(&self.store), followed.clone()));
         let mut crew = Crew {
             seats: Seats::new(orders.borrow().plan.settings.external.crawlers),
             metrics: CrawlMetrics::register(&self.metrics),
@@ -222,31 +249,62 @@ impl Service {
                 }
             }
         }
-        probes.abort();
+        servers.shutdown().await;
         failure.map_or(Ok(()), Err)
     }
 
-    fn serve_probes(
+    /// The topics that were paused when the last process ended.
+    async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut paused = BTreeSet::new();
+        for (name, topic) in self.store.topics().await? {
+            if self.store.is_paused(topic).await? {
+                paused.insert(name);
+            }
+        }
+        Ok(paused)
+    }
+
+    fn probes(
         &self,
         plan: &Plan,
-        board: &Arc<Board>,
-        heartbeats: &Heartbeats,
-    ) -> Result<JoinHandle<()>, ServiceError> {
-        let listening = || {
-            let listener = TcpListener::from_std(self.listener.try_clone()?)?;
-            let address = listener.local_addr()?;
-            tracing::info!(%address, "figures and probes are served");
-            Ok(listener)
-        };
+        probes: Router,
+    ) -> Result<impl Future<Output = ()> + use<>, ServiceError> {
         let wanted = plan.settings.service.listen;
-        let listener = listening().map_err(|error| ServiceError::Listen(wanted, error))?;
-        let probes = probes::serve(
-            listener,
-            self.metrics.clone(),
-            Arc::clone(board),
-            heartbeats.clone(),
-        );
-        Ok(tokio::spawn(probes))
+        let listener = listening(&self.listener, "figures and probes are served");
+        let listener = listener.map_err(|error| ServiceError::Listen(wanted, "service", error))?;
+        Ok(probes::serve(listener, probes))
+    }
+
+    /// The server of the API, if there is to be one.
+    fn api(
+        &self,
+        orders: &watch::Sender<Orders>,
+        board: &Arc<Board>,
+        probes: Router,
+    ) -> Result<Option<impl Future<Output = ()> + use<>>, ServiceError> {
+        let Some(listener) = &self.api_listener else {
+            return Ok(None);
+        };
+        let settings = orders.borrow().plan.settings.api.clone();
+        let served = || {
+            let listener = listening(listener, "the API is served")?;
+            let is_loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
+            Ok((listener, is_loopback))
+        };
+        let (listener, is_loopback) = served().map_err(|error| {
+            let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+            ServiceError::Listen(settings.listen.unwrap_or(unknown), "api", error)
+        })?;
+        let api = Api {
+            store: Arc::clone(&self.store),
+            web: Arc::clone(&self.web),
+            metrics: self.metrics.clone(),
+            board: Arc::clone(board),
+            orders: orders.clone(),
+            started: SystemTime::now(),
+        };
+        let routes = api::router(api, &settings, is_loopback, probes);
+        Ok(Some(server::serve(listener, routes, settings.connections)))
     }
 
     /// Takes up what can be changed while running, and says what cannot.
@@ -289,7 +347,7 @@ impl Crew<'_> {
             let name = topic.name.clone();
             let topic_loop = TopicLoop {
                 name: name.clone(),
-                store: Arc::clone(&self.service.store),
+                store: Arc::clone(&self.service.store) as Arc<dyn SiteStore>,
                 fetcher: Arc::clone(&self.service.web) as Arc<dyn Fetcher>,
                 seats: Arc::clone(&self.seats),
                 metrics: self.metrics.clone(),
@@ -310,6 +368,26 @@ impl Crew<'_> {
             self.begin();
         }
     }
+}
+
+// === impl Orders ===
+
+impl Orders {
+    /// Why a topic is not crawled for at present, whatever it would find.
+    fn reason_to_rest(&self, topic: &str) -> Option<IdleReason> {
+        if self.paused.contains(topic) {
+            return Some(IdleReason::Paused);
+        }
+        self.is_disk_low.then_some(IdleReason::LowDisk)
+    }
+}
+
+/// A listener on the runtime; the log says where it is.
+fn listening(listener: &std::net::TcpListener, what: &'static str) -> io::Result<TcpListener> {
+    let listener = TcpListener::from_std(listener.try_clone()?)?;
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "{what}");
+    Ok(listener)
 }
 
 /// Orders all loops to end.
@@ -356,6 +434,7 @@ fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ),
         (one.service.state != other.service.state, "`state`"),
         (one.service.listen != other.service.listen, "`listen`"),
+        (one.api != other.api, "[api], beside the token,"),
     ];
     let changed = changed.into_iter().filter(|(has_changed, _)| *has_changed);
     changed.map(|(_, what)| what).collect()
@@ -374,8 +453,10 @@ fn kept_to(old: &Plan, new: Plan) -> Plan {
     settings.external.crawlers = kept.external.crawlers;
     settings.service.state.clone_from(&kept.service.state);
     settings.service.listen = kept.service.listen;
+    settings.api = kept.api.clone();
     Plan {
         settings,
         topics: new.topics,
+        token: new.token,
     }
 }

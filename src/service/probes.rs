@@ -24,14 +24,9 @@ struct Watched {
     heartbeats: Heartbeats,
 }
 
-/// Serves until it is dropped.
-pub(super) async fn serve(
-    listener: TcpListener,
-    metrics: Metrics,
-    board: Arc<Board>,
-    heartbeats: Heartbeats,
-) {
-    let probes = Router::new()
+/// What those who watch may ask for.
+pub(super) fn router(metrics: Metrics, board: Arc<Board>, heartbeats: Heartbeats) -> Router {
+    Router::new()
         .route("/metrics", get(figures))
         .route("/livez", get(is_alive))
         .route("/readyz", get(is_ready))
@@ -39,7 +34,11 @@ pub(super) async fn serve(
             metrics,
             board,
             heartbeats,
-        });
+        })
+}
+
+/// Serves until it is dropped.
+pub(super) async fn serve(listener: TcpListener, probes: Router) {
     if let Err(error) = axum::serve(listener, probes).await {
         tracing::error!(%error, "figures and probes are no longer served");
     }

@@ -12,7 +12,7 @@ use crate::external::{
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
-use crate::store::{SiteStore, StoreError, TopicId, TopicTotals};
+use crate::store::{REJUDGED, SiteStore, StoreError, TopicId, TopicTotals};
 use crate::telemetry::Heartbeat;
 use crate::verdicts::ShownVerdict;
 
@@ -47,10 +47,10 @@ impl TopicLoop {
             let Some(topic) = now.plan.topics.iter().find(|topic| topic.name == self.name) else {
                 return Ok(());
             };
-            if now.is_disk_low {
+            if let Some(reason) = now.reason_to_rest(&self.name) {
                 let totals = self.totals().await?;
-                self.show(TopicState::Idle(IdleReason::LowDisk), totals.as_ref());
-                self.rest(&mut orders, IdleReason::LowDisk).await?;
+                self.show(TopicState::Idle(reason), totals.as_ref());
+                self.rest(&mut orders, reason).await?;
                 continue;
             }
             let (reason, totals) = self.crawl(topic, &now, orders.clone()).await?;
@@ -101,7 +101,9 @@ impl TopicLoop {
         self.show(TopicState::Crawling, totals.as_ref());
         let other_orders = async {
             let other = |orders: &Orders| {
-                orders.edition != now.edition || orders.is_stopping || orders.is_disk_low
+                orders.edition != now.edition
+                    || orders.is_stopping
+                    || orders.reason_to_rest(&self.name).is_some()
             };
             // The service outlives its loops.
             let _ = orders.wait_for(other).await;
@@ -143,11 +145,12 @@ impl TopicLoop {
         };
         let due = self.store.next_due(topic).await?;
         let now = SystemTime::now();
-        let is_recheck_due = due.recheck.is_some_and(|due| due <= now);
+        let is_recheck_due =
+            due.recheck.is_some_and(|due| due <= now) || due.deferred == Some(REJUDGED);
         Ok(match idle {
             IdleReason::BorderEmpty => is_recheck_due || due.deferred.is_some_and(|due| due <= now),
             IdleReason::WantedReached | IdleReason::PprsBad => is_recheck_due,
-            IdleReason::LowDisk => false,
+            IdleReason::LowDisk | IdleReason::Paused | IdleReason::NotInSettings => false,
         })
     }
 

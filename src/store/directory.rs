@@ -34,6 +34,9 @@ pub trait DirectoryStore: SiteStore {
     /// The number of the last change of each list. Whoever follows a feed waits for it.
     fn feed_heads(&self) -> watch::Receiver<FeedHeads>;
 
+    /// The last number of the sequence that is durable.
+    fn last_number(&self) -> u64;
+
     /// Judged sites that answer a description, a portion at a time.
     async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError>;
 

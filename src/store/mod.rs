@@ -364,7 +364,7 @@ pub struct Recommendation {
 }
 
 /// The pages behind a verdict, in the order of reading.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
     /// One for each request.
     pub steps: Vec<EvidenceStep>,
@@ -635,6 +635,10 @@ impl DirectoryStore for KeyValueStore {
         self.writer.feed_heads()
     }
 
+    fn last_number(&self) -> u64 {
+        self.writer.durable()
+    }
+
     async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError> {
         self.browse(move |reader| reader.find(&query)).await
     }
@@ -687,6 +691,22 @@ impl DirectoryStore for KeyValueStore {
 impl fmt::Debug for KeyValueStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyValueStore").finish_non_exhaustive()
+    }
+}
+
+// === impl TopicId ===
+
+impl TopicId {
+    /// The number by itself.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The topic of a number, if there is one.
+    #[must_use]
+    pub fn from_number(number: u16) -> Self {
+        Self(number)
     }
 }
 

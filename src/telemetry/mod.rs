@@ -4,6 +4,7 @@
 
 mod heartbeats;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
@@ -65,6 +66,27 @@ impl Metrics {
     pub fn add_boxed(&self, collector: Box<dyn Collector>) {
         let added = self.registry.register(collector);
         added.expect("each name is registered once");
+    }
+
+    /// The values of a figure by one of its labels, added up over the others; nothing if there
+    /// is no such figure.
+    #[must_use]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "figures that are counted are whole and not negative"
+    )]
+    pub fn values(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let mut values = BTreeMap::new();
+        for metric in family.iter().flat_map(|family| family.get_metric()) {
+            let own = metric.get_label().iter().find(|own| own.name() == label);
+            let key = own.map_or("", |own| own.value()).to_owned();
+            let value = metric.get_counter().get_value() + metric.get_gauge().get_value();
+            *values.entry(key).or_default() += value as u64;
+        }
+        values
     }
 
     /// All figures in the text format of Prometheus.

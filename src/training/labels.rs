@@ -99,6 +99,41 @@ impl Labels {
         collected.finish()
     }
 
+    /// The same labels, with what editors have decided about sites: those that they accept are
+    /// examples of the topic, those that they reject are not. An editor knows better than a
+    /// label; groups stay as they are.
+    #[must_use]
+    pub fn with_decisions(
+        self,
+        topic: &str,
+        decisions: impl IntoIterator<Item = (SiteId, bool)>,
+    ) -> Self {
+        let labels = self.labels.into_iter();
+        let mut labels: BTreeMap<SiteId, Label> =
+            labels.map(|label| (label.site.clone(), label)).collect();
+        let mut remarks = self.remarks;
+        for (site, is_accepted) in decisions {
+            let class = if is_accepted { topic } else { OTHER };
+            let label = labels.entry(site.clone()).or_insert_with(|| Label {
+                group: site.to_string(),
+                topic: class.to_owned(),
+                site: site.clone(),
+            });
+            let was_target = label.topic == topic;
+            if was_target != is_accepted {
+                remarks.push(format!(
+                    "{site} was labelled `{}`; the decision of an editor counts",
+                    label.topic
+                ));
+                class.clone_into(&mut label.topic);
+            }
+        }
+        Self {
+            labels: labels.into_values().collect(),
+            remarks,
+        }
+    }
+
     /// All topics but `other`, in the order of the alphabet.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {

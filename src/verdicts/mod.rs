@@ -3,7 +3,11 @@
 //! Whatever became of a visit leaves through the [`Ledger`], which makes one atomic record
 //! of it. What comes back is durable, and only that may be shown.
 //!
+//! Who follows the results reads the [`List`] of a topic.
+//!
 //! Invariant: a verdict is shown at most once, and not before it is on the disk.
+
+mod list;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
+pub use list::{List, ListError, set_readable};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.

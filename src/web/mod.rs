@@ -24,6 +24,7 @@
 mod confidence;
 mod entrances;
 mod fingerprint;
+mod harmless;
 mod language;
 mod link;
 mod page;
@@ -38,6 +39,7 @@ mod visit;
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
 pub use entrances::Entrances;
 pub use fingerprint::{Fingerprint, ModelFingerprint};
+pub use harmless::{Harmless, harmless_json};
 pub use language::Language;
 pub use link::{IntrinsicLink, LinkKind, TransversalLink};
 pub use page::{

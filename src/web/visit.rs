@@ -217,6 +217,19 @@ pub struct VisitCost {
 // === impl SiteVisit ===
 
 impl SiteVisit {
+    /// A visit to a site that is given as a host or as a URL, in the spelling given. The error
+    /// says what is wrong with it.
+    pub fn to(host: &str) -> Result<Self, String> {
+        if host.contains("://") {
+            let page = host.parse::<PageUrl>();
+            let page = page.map_err(|error| format!("`{host}`: {error}"))?;
+            return Ok(Self::at(&page));
+        }
+        let site = host.parse::<SiteId>().map_err(|error| error.to_string())?;
+        let spelled = format!("https://{host}/").parse::<PageUrl>();
+        Ok(spelled.map_or_else(|_| Self::new(&site), |page| Self::at(&page)))
+    }
+
     /// A visit to the homepage with nothing known in advance, for the verdict alone.
     #[must_use]
     pub fn new(site: &SiteId) -> Self {

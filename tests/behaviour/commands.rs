@@ -188,7 +188,7 @@ fn check_config_tells_all_problems() {
     let wanted = "ok, left at their defaults: log.format, store.cache_bytes, store.evidence, \
         store.evidence_age, store.edges, fetch.contact, fetch.body_bytes, fetch.resolve, ";
     assert!(part.contains(wanted), "{part}");
-    assert!(part.ends_with(", service.low_disk\n"), "{part}");
+    assert!(part.ends_with(", api.connections\n"), "{part}");
     sitescout(&["check-config", "/nonexistent.toml"]).code(1);
     let (_directory, path) = in_file("latin.toml", b"[log]\n# \xe4\n");
     let path = path.to_string_lossy().into_owned();

@@ -194,7 +194,7 @@ fn settings(place: &Place, web: &Pathologies, service: &str, more: &str) {
          [fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
          [fetch.politeness]\npause = '0 s'\n\
          [service]\ntopics = ['boats', 'few']\nmodels = 'models'\nlisten = '127.0.0.1:0'\n\
-         {service}\n{more}\n",
+         {service}\n[api]\nlisten = '127.0.0.1:0'\n{more}\n",
         web.http()
     );
     fs::write(place.path("daemon.toml"), settings).expect("settings");

@@ -16,7 +16,7 @@ fn the_shipped_file_is_the_defaults_and_sets_every_key() {
     assert_eq!(Settings::parse(SHIPPED), Ok(Settings::default()));
     assert_eq!(Settings::keys_left_out(SHIPPED), Vec::<String>::new());
     assert_eq!(Settings::parse(""), Ok(Settings::default()));
-    assert_eq!(Settings::keys_left_out("").len(), 68);
+    assert_eq!(Settings::keys_left_out("").len(), 77);
 }
 
 #[test]
@@ -210,7 +210,7 @@ speed = 11
             "11:17: `parse.max_url_bytes` must be a size from 16 B to 8.0 KiB, such as \"512 KiB\" \
              or a number of bytes, not \"many\"",
             "13:2: unknown key `crawl` at the top of the file; known are: log, store, fetch, parse, \
-             internal, external, training, service",
+             internal, external, training, service, api",
         ]
     );
 }

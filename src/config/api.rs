@@ -1,0 +1,56 @@
+//! `[api]`: how people and programs reach the daemon.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::section::Section;
+use super::value::{byte_size, hosts, listen_address, optional, optional_text, whole_number};
+
+/// `[api]`: the HTTP API and the dashboard of `sitescout run`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiSettings {
+    /// Where it is served, if anywhere.
+    pub listen: Option<SocketAddr>,
+    /// The file with the token that writing needs.
+    pub token_file: Option<PathBuf>,
+    /// Names under which it may be asked for, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// So many requests a second may come from one address; 0: any number.
+    pub requests_per_second: usize,
+    /// The longest body of a request.
+    pub body_bytes: usize,
+    /// So many connections may be open at once.
+    pub connections: usize,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_465))),
+            token_file: None,
+            hosts: Vec::new(),
+            requests_per_second: 200,
+            body_bytes: 1 << 20,
+            connections: 2_000,
+        }
+    }
+}
+
+impl ApiSettings {
+    pub(super) fn read(&self, api: &mut Section<'_>) -> Self {
+        Self {
+            listen: api.value("listen", self.listen, optional(listen_address)),
+            token_file: api.value("token_file", self.token_file.clone(), |value| {
+                Ok(optional_text(value)?.map(PathBuf::from))
+            }),
+            hosts: api.value("hosts", self.hosts.clone(), hosts),
+            requests_per_second: api.value(
+                "requests_per_second",
+                self.requests_per_second,
+                whole_number(0..=1_000_000),
+            ),
+            body_bytes: api.value("body_bytes", self.body_bytes, byte_size(1 << 10..=1 << 30)),
+            connections: api.value("connections", self.connections, whole_number(1..=100_000)),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Who may ask, how often, and for how long.
+//!
+//! Invariants: a token is compared in constant time, and neither shown nor logged. Whoever
+//! writes has shown it; whoever reads has, too, unless the daemon listens on a loopback address.
+//! Nobody who comes by a name that is not the daemon's is answered: a page in a browser could
+//! otherwise reach a loopback address through a name of its own.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use utoipa::Modify;
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+use crate::config::ApiSettings;
+
+use super::super::Orders;
+use super::Api;
+use super::answers::Problem;
+
+/// An answer takes at most so long, beside what a follower asks to wait.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A follower waits at most so long for news.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Bursts are so many times what may come in a second.
+const BURST: u32 = 10;
+
+/// With more addresses than this, those that were quiet are forgotten.
+const REMEMBERED: usize = 10_000;
+
+/// What a token may look like.
+const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// What writing needs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// Why a token cannot be used.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TokenError {
+    /// It could be guessed, or is something else.
+    #[error(
+        "the token has {0} characters; its first line must have 16 to 512, such as `openssl rand \
+         -hex 32` prints"
+    )]
+    Length(usize),
+    /// It could not be sent in a header.
+    #[error("the token has characters that are no letters, digits or signs")]
+    Characters,
+}
+
+/// The address that a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Whoever has shown the token.
+pub(super) struct Writer;
+
+/// The rules for all requests.
+pub(super) struct Access {
+    is_loopback: bool,
+    hosts: Vec<String>,
+    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    orders: watch::Receiver<Orders>,
+}
+
+/// Says in the description of the API how the token is shown.
+pub(super) struct TokenScheme;
+
+// === impl Token ===
+
+impl Token {
+    /// Reads the text of a token file.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let token = text.lines().next().unwrap_or_default().trim();
+        if !TOKEN_LENGTH.contains(&token.len()) {
+            return Err(TokenError::Length(token.len()));
+        }
+        match token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Ok(Self(token.to_owned())),
+            false => Err(TokenError::Characters),
+        }
+    }
+
+    fn is(&self, shown: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(shown).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    pub(super) fn new(
+        settings: &ApiSettings,
+        is_loopback: bool,
+        orders: watch::Receiver<Orders>,
+    ) -> Self {
+        let rate = u32::try_from(settings.requests_per_second).unwrap_or(u32::MAX);
+        let limiter = NonZeroU32::new(rate).map(|rate| {
+            let burst = rate.saturating_mul(NonZeroU32::new(BURST).unwrap_or(rate));
+            RateLimiter::keyed(Quota::per_second(rate).allow_burst(burst))
+        });
+        Self {
+            is_loopback,
+            hosts: settings.hosts.clone(),
+            limiter,
+            orders,
+        }
+    }
+
+    /// Whether the daemon goes by this name.
+    fn knows(&self, host: &str) -> bool {
+        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        let is_own = |own: &String| own.eq_ignore_ascii_case(host);
+        is_address || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_own)
+    }
+
+    /// How long somebody has to wait who asks too often.
+    fn wait_of(&self, peer: IpAddr) -> Option<Duration> {
+        let limiter = self.limiter.as_ref()?;
+        if limiter.len() > REMEMBERED {
+            limiter.retain_recent();
+        }
+        let refused = limiter.check_key(&neighbourhood(peer)).err()?;
+        Some(refused.wait_time_from(DefaultClock::default().now()))
+    }
+}
+
+/// Whoever has one address of the sixth version has all that share its first half.
+fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// Lets those in who come by a name of the daemon, and not too often.
+pub(super) async fn let_in(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !host_of(&request).is_some_and(|host| access.knows(&host)) {
+        return Problem::wrong_host().into_response();
+    }
+    let peer = request.extensions().get::<Peer>().copied();
+    if let Some(wait) = peer.and_then(|Peer(peer)| access.wait_of(peer.ip())) {
+        return Problem::too_many(wait.as_secs() + 1).into_response();
+    }
+    next.run(request).await
+}
+
+/// Lets readers in: all on a loopback address, elsewhere those with the token.
+pub(super) async fn let_readers_in(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !access.is_loopback {
+        let (parts, body) = request.into_parts();
+        return match check_token(&parts, &access.orders) {
+            Ok(Writer) => next.run(Request::from_parts(parts, body)).await,
+            Err(problem) => problem.into_response(),
+        };
+    }
+    next.run(request).await
+}
+
+/// Nobody holds a place for ever, by sending slowly or by asking for much.
+pub(super) async fn in_time(request: Request, next: Next) -> Response {
+    let longest = match request.uri().path() == super::feed::PATH {
+        true => LONGEST + LONGEST_WAIT,
+        false => LONGEST,
+    };
+    match timeout(longest, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::too_slow().into_response(),
+    }
+}
+
+/// Headers of every answer. What the API tells is never a page; the dashboard says for itself
+/// what it may load.
+pub(super) async fn secure(mut response: Response) -> Response {
+    const OPENER: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+    const RESOURCE: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (OPENER, "same-origin"),
+        (RESOURCE, "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
+    let fresh = HeaderValue::from_static("no-store");
+    headers.entry(CACHE_CONTROL).or_insert(fresh);
+    response
+}
+
+/// The name by which the daemon was asked, without its port.
+fn host_of(request: &Request) -> Option<String> {
+    if let Some(host) = request.uri().host() {
+        return Some(host.to_owned());
+    }
+    let host = request.headers().get(HOST)?.to_str().ok()?;
+    Some(host.parse::<Authority>().ok()?.host().to_owned())
+}
+
+fn check_token(parts: &Parts, orders: &watch::Receiver<Orders>) -> Result<Writer, Problem> {
+    let plan = Arc::clone(&orders.borrow().plan);
+    let Some(token) = &plan.token else {
+        return Err(Problem::forbidden(
+            "the daemon has no token, so nobody may do this: name a file as `token_file` in [api]",
+        ));
+    };
+    let shown = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some(shown) = shown else {
+        return Err(Problem::unauthorized(
+            "this needs the token of the daemon: send the header `authorization: Bearer TOKEN`",
+        ));
+    };
+    let (scheme, shown) = shown.split_at_checked(7).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case(b"bearer ") && token.is(shown.trim_ascii()) {
+        return Ok(Writer);
+    }
+    let peer = parts.extensions.get::<Peer>();
+    tracing::warn!(
+        peer = %peer.map_or("unknown".to_owned(), |Peer(peer)| peer.to_string()),
+        path = parts.uri.path(),
+        "a wrong token was shown"
+    );
+    Err(Problem::unauthorized("this is not the token of the daemon"))
+}
+
+impl FromRequestParts<Arc<Api>> for Writer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+        check_token(parts, &api.orders.subscribe())
+    }
+}
+
+// === impl TokenScheme ===
+
+impl Modify for TokenScheme {
+    fn modify(&self, document: &mut Document) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_the_first_line_and_is_not_shown() {
+        let token = Token::parse("0123456789abcdef\nanything\n").unwrap();
+        assert!(token.is(b"0123456789abcdef"));
+        for other in [
+            "",
+            "0123456789abcdeF",
+            "0123456789abcdef0",
+            "0123456789abcde",
+        ] {
+            assert!(!token.is(other.as_bytes()), "{other}");
+        }
+        assert_eq!(format!("{token:?}"), "Token(…)");
+        assert_eq!(Token::parse("short\n"), Err(TokenError::Length(5)));
+        assert_eq!(Token::parse(""), Err(TokenError::Length(0)));
+        let spaced = Token::parse("0123456789 abcdef");
+        assert_eq!(spaced, Err(TokenError::Characters));
+    }
+
+    #[test]
+    fn one_house_of_the_sixth_version_counts_as_one_address() {
+        let one = |text: &str| neighbourhood(text.parse().unwrap());
+        assert_eq!(one("2001:db8:1:2:3::4"), one("2001:db8:1:2:ffff::1"));
+        assert_ne!(one("2001:db8:1:2::1"), one("2001:db8:1:3::1"));
+        assert_eq!(one("::ffff:192.0.2.1"), one("192.0.2.1"));
+        assert_ne!(one("192.0.2.1"), one("192.0.2.2"));
+    }
+}

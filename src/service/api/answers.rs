@@ -1,0 +1,327 @@
+//! What answers look like, and what is told when there is none.
+
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+
+use crate::store::{Decision, FoundSite, StoreError};
+use crate::web::{SiteId, UndecidedReason, harmless_json};
+
+/// The type of one JSON value a line.
+pub(super) const JSON_LINES: &str = "application/x-ndjson";
+
+/// Why a request is not answered as wished.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    /// When it is worth asking again, in seconds.
+    retry_after: Option<u64>,
+}
+
+/// What is told about a problem.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ProblemBody {
+    error: ProblemDetail,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ProblemDetail {
+    /// A word that stays the same, for programs
+    code: &'static str,
+    /// What is wrong and what to do, for people
+    message: String,
+}
+
+/// The query of a request.
+pub(super) struct Asked<T>(pub(super) T);
+
+/// The names in the path of a request.
+pub(super) struct Named<T>(pub(super) T);
+
+/// The body of a request.
+pub(super) struct Sent<T>(pub(super) T);
+
+/// A judged site in a line
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct SiteLine {
+    /// The topic it was judged for
+    topic: String,
+    host: String,
+    /// The number of the verdict in the sequence
+    seq: u64,
+    #[schema(value_type = String, pattern = "^(relevant|irrelevant|undecided)$")]
+    verdict: &'static str,
+    /// Why nothing could be decided
+    undecided_reason: Option<&'static str>,
+    /// Pr[target | pages read]
+    confidence: f64,
+    /// Pages that the verdict cost
+    pages: u32,
+    /// The rank by which the site was chosen
+    rank: f64,
+    /// Whether the crawl began with it
+    start: bool,
+    judged_at: String,
+    /// The model that judged
+    model: String,
+    stop_reason: String,
+    /// The site that this one only leads to
+    alias_of: Option<String>,
+    address: Option<String>,
+    decision: Option<DecisionView>,
+    /// Whether it is on the list that the feed tells of
+    listed: bool,
+}
+
+/// What an editor says about a site
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct DecisionView {
+    /// `accept` or `reject`
+    decision: &'static str,
+    note: String,
+    at: String,
+    /// The number of the decision in the sequence
+    seq: u64,
+}
+
+// === impl Problem ===
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+        Self {
+            status,
+            code,
+            message,
+            retry_after: None,
+        }
+    }
+
+    pub(super) fn bad_request(message: String) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", message)
+    }
+
+    pub(super) fn not_found(message: String) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", message)
+    }
+
+    pub(super) fn conflict(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(super) fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message.to_owned())
+    }
+
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message.to_owned())
+    }
+
+    pub(super) fn wrong_method() -> Self {
+        let message =
+            "this address does not know the method; the header `allow` says which it does";
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "wrong-method",
+            message.to_owned(),
+        )
+    }
+
+    pub(super) fn wrong_host() -> Self {
+        let message = "this daemon is not known by that name: ask by address or as localhost, or \
+                       add the name to `hosts` in [api]";
+        Self::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "wrong-host",
+            message.to_owned(),
+        )
+    }
+
+    pub(super) fn too_many(retry_after: u64) -> Self {
+        let message = format!("too many requests; come back in {retry_after} s");
+        Self {
+            retry_after: Some(retry_after),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", message)
+        }
+    }
+
+    pub(super) fn too_slow() -> Self {
+        let message = "it took too long";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message.to_owned())
+    }
+
+    pub(super) fn unreachable(message: String) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "no-page", message)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the API cannot use the store");
+        // What is wrong with the disk is for the operator, and in the log.
+        let message = "the store cannot be used; the log of the daemon says why";
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store-unusable",
+            message.to_owned(),
+        )
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::bad_request(rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(rejection: PathRejection) -> Self {
+        Self::bad_request(rejection.body_text())
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        let (status, message) = (rejection.status(), rejection.body_text());
+        let code = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => "too-large",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "not-json",
+            _ => return Self::bad_request(message),
+        };
+        Self::new(status, code, message)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = ProblemBody {
+            error: ProblemDetail {
+                code: self.code,
+                message: self.message,
+            },
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+// === impl extractors ===
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(asked) = Query::from_request_parts(parts, state).await?;
+        Ok(Self(asked))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(named) = Path::from_request_parts(parts, state).await?;
+        Ok(Self(named))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let Json(sent) = Json::from_request(request, state).await?;
+        Ok(Self(sent))
+    }
+}
+
+// === impl views ===
+
+impl SiteLine {
+    pub(super) fn new(topic: &str, found: FoundSite) -> Self {
+        let judged = found.judged;
+        Self {
+            topic: topic.to_owned(),
+            host: judged.site.to_string(),
+            seq: judged.seq,
+            verdict: judged.verdict.name(),
+            undecided_reason: judged.verdict.undecided_reason().map(UndecidedReason::name),
+            confidence: judged.confidence,
+            pages: judged.pages,
+            rank: judged.rank,
+            start: judged.is_start,
+            judged_at: date(judged.judged_at),
+            model: judged.model.to_string(),
+            stop_reason: judged.stop_reason,
+            alias_of: judged.alias_of.map(|page| page.site().to_string()),
+            address: judged.address.map(|address| address.to_string()),
+            decision: found.decision.map(DecisionView::new),
+            listed: found.is_listed,
+        }
+    }
+}
+
+impl DecisionView {
+    pub(super) fn new(decision: Decision) -> Self {
+        Self {
+            decision: decision.opinion.name(),
+            note: decision.note,
+            at: date(decision.at),
+            seq: decision.seq,
+        }
+    }
+}
+
+/// As in `2026-11-16T09:30:00Z`.
+pub(super) fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// A host in an address.
+pub(super) fn site(host: &str) -> Result<SiteId, Problem> {
+    let site = host.parse();
+    site.map_err(|error| Problem::bad_request(format!("`{host}` is no host: {error}")))
+}
+
+/// Whether one value a line is wanted.
+pub(super) fn wants_lines(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains(JSON_LINES))
+}
+
+/// One value a line, and where there is more.
+pub(super) fn lines<T: Serialize>(
+    values: impl IntoIterator<Item = T>,
+    next: Option<&str>,
+) -> Response {
+    let mut body = String::new();
+    for value in values {
+        let line = serde_json::to_string(&value);
+        body.push_str(&harmless_json(
+            line.expect("what is told can be written as JSON"),
+        ));
+        body.push('\n');
+    }
+    let mut response = ([(CONTENT_TYPE, JSON_LINES)], body).into_response();
+    let link = next.map(|next| format!("<{next}>; rel=\"next\""));
+    if let Some(link) = link.and_then(|link| HeaderValue::from_str(&link).ok()) {
+        response.headers_mut().insert(LINK, link);
+    }
+    response
+}

@@ -1,0 +1,241 @@
+//! What people say about sites.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::store::{Edit, Edited, Opinion, TopicId};
+use crate::web::SiteId;
+
+use super::Api;
+use super::access::Writer;
+use super::answers::{Asked, DecisionView, Named, Problem, ProblemBody, Sent, lines, site};
+use super::sites::limit;
+
+/// So many decisions come at once at most.
+const MOST_DECISIONS: usize = 10_000;
+
+/// The longest note, in bytes.
+pub(super) const NOTE_BYTES: usize = 2_000;
+
+/// What an editor says
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewDecision {
+    decision: Choice,
+    /// Why, for others to read; at most 2,000 bytes
+    #[serde(default)]
+    #[schema(max_length = 500)]
+    note: String,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Choice {
+    Accept,
+    Reject,
+}
+
+/// A decision and the site that it is about
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DecidedSite {
+    topic: String,
+    host: String,
+    #[serde(flatten)]
+    decision: DecisionView,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Rechecking {
+    host: String,
+    /// Whether the site is to be visited before all others
+    due: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DecisionsWanted {
+    /// Those after this host; decisions come in the order of hosts
+    after: Option<String>,
+    #[param(minimum = 1, maximum = 10000)]
+    limit: Option<usize>,
+}
+
+/// Accept or reject a site. The verdict of the machine stays as it is beside the decision, and
+/// never undoes it
+#[utoipa::path(
+    put,
+    path = "/v1/topics/{topic}/sites/{host}/decision",
+    tag = "editors",
+    params(
+        ("topic" = String, Path, description = "The name of the topic"),
+        ("host" = String, Path, description = "The host")
+    ),
+    request_body = NewDecision,
+    security(("token" = [])),
+    responses(
+        (status = 200, body = DecidedSite),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn decide(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named((topic, host)): Named<(String, String)>,
+    Sent(sent): Sent<NewDecision>,
+) -> Result<Json<DecidedSite>, Problem> {
+    let (id, site) = api.place(&topic, &host).await?;
+    let opinion = match sent.decision {
+        Choice::Accept => Opinion::Accept,
+        Choice::Reject => Opinion::Reject,
+    };
+    let decision = Some((opinion, checked_note(sent.note)?));
+    api.edit_site(Edit::Decide {
+        topic: id,
+        site: site.clone(),
+        decision,
+    })
+    .await?;
+    let file = api.store.site(id, &site).await?;
+    let Some(decision) = file.and_then(|file| file.decision) else {
+        let message = format!("another editor has just withdrawn the decision on {site}");
+        return Err(Problem::conflict(message));
+    };
+    Ok(Json(DecidedSite {
+        topic,
+        host: site.to_string(),
+        decision: DecisionView::new(decision),
+    }))
+}
+
+/// Withdraw a decision: the verdict of the machine counts again
+#[utoipa::path(
+    delete,
+    path = "/v1/topics/{topic}/sites/{host}/decision",
+    tag = "editors",
+    params(
+        ("topic" = String, Path, description = "The name of the topic"),
+        ("host" = String, Path, description = "The host")
+    ),
+    security(("token" = [])),
+    responses(
+        (status = 204, description = "There is no decision any more"),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn withdraw(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named((topic, host)): Named<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let (topic, site) = api.place(&topic, &host).await?;
+    let decision = None;
+    api.edit_site(Edit::Decide {
+        topic,
+        site,
+        decision,
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// All decisions for a topic, one a line, in the order of hosts
+#[utoipa::path(
+    get,
+    path = "/v1/topics/{topic}/decisions",
+    tag = "editors",
+    params(("topic" = String, Path, description = "The name of the topic"), DecisionsWanted),
+    responses(
+        (status = 200, content((String = "application/x-ndjson"))),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn decisions(
+    State(api): State<Arc<Api>>,
+    Named(topic): Named<String>,
+    Asked(wanted): Asked<DecisionsWanted>,
+) -> Result<Response, Problem> {
+    let most = limit(wanted.limit, MOST_DECISIONS, MOST_DECISIONS)?;
+    let after = wanted.after.as_deref().map(site).transpose()?;
+    let decisions = match api.stored_topic(&topic).await? {
+        Some(id) => api.store.decisions(id, after, most).await?,
+        None => Vec::new(),
+    };
+    let decided = decisions.into_iter().map(|(site, decision)| DecidedSite {
+        topic: topic.clone(),
+        host: site.to_string(),
+        decision: DecisionView::new(decision),
+    });
+    Ok(lines(decided, None))
+}
+
+/// Visit a site again before all others
+#[utoipa::path(
+    post,
+    path = "/v1/topics/{topic}/sites/{host}/recheck",
+    tag = "editors",
+    params(
+        ("topic" = String, Path, description = "The name of the topic"),
+        ("host" = String, Path, description = "The host")
+    ),
+    security(("token" = [])),
+    responses(
+        (status = 202, body = Rechecking),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn recheck(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named((topic, host)): Named<(String, String)>,
+) -> Result<(StatusCode, Json<Rechecking>), Problem> {
+    let (topic, site) = api.place(&topic, &host).await?;
+    let host = site.to_string();
+    api.edit_site(Edit::Recheck { topic, site }).await?;
+    api.wake_topics();
+    Ok((StatusCode::ACCEPTED, Json(Rechecking { host, due: true })))
+}
+
+/// A note that can be kept.
+pub(super) fn checked_note(note: String) -> Result<String, Problem> {
+    match note.len() > NOTE_BYTES {
+        true => Err(Problem::bad_request(format!(
+            "`note` has {} bytes; it may have {NOTE_BYTES}",
+            note.len()
+        ))),
+        false => Ok(note),
+    }
+}
+
+// === impl Api ===
+
+impl Api {
+    async fn place(&self, topic: &str, host: &str) -> Result<(TopicId, SiteId), Problem> {
+        Ok((self.topic_id(topic).await?, site(host)?))
+    }
+
+    /// Does what is wanted with a site that must have been visited.
+    async fn edit_site(&self, edit: Edit) -> Result<(), Problem> {
+        match self.store.edit(edit).await? {
+            Edited::Done { .. } | Edited::Unchanged => Ok(()),
+            Edited::Unknown => Err(Problem::not_found(
+                "nobody has heard of this site; it can be added as a start site".to_owned(),
+            )),
+            Edited::NotVisited => Err(Problem::conflict(
+                "the site was not visited yet, so there is no verdict to decide on; as a start \
+                 site it would be visited soon"
+                    .to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The changes of a list, for directories that follow it.
+//!
+//! Invariant: whoever asks with the last number that it was told misses nothing, however long
+//! it was away. A number that the store never gave means that the store is not the one that
+//! was followed, and is refused rather than waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::store::{FeedEntry, FeedHeads, TopicId};
+
+use super::Api;
+use super::access::LONGEST_WAIT;
+use super::answers::{Asked, Problem, ProblemBody, date, lines};
+use super::sites::limit;
+
+/// Where it is asked for.
+pub(super) const PATH: &str = "/v1/feed";
+
+/// So many changes come at once at most.
+const MOST_CHANGES: usize = 10_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FeedWanted {
+    /// The name of the topic
+    topic: String,
+    /// Changes with higher numbers; 0 for all
+    after: Option<u64>,
+    /// If there are none, wait so many seconds for one
+    #[param(minimum = 0, maximum = 60)]
+    wait: Option<u64>,
+    #[param(minimum = 1, maximum = 10000)]
+    limit: Option<usize>,
+}
+
+/// A change of a list
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FeedLine {
+    seq: u64,
+    topic: String,
+    host: String,
+    /// `added` and `changed`: it is on the list; `dropped` and `alias`: it is not
+    change: &'static str,
+    reason: String,
+    confidence: f64,
+    /// Whether the crawl began with it
+    start: bool,
+    at: String,
+    /// The site that it leads to now
+    alias_of: Option<String>,
+    /// What an editor says about it
+    decision: Option<&'static str>,
+}
+
+/// The changes of a list in the order of their numbers, one a line. For each site the last
+/// change is told; resumable for ever by the last number read
+#[utoipa::path(
+    get,
+    path = "/v1/feed",
+    tag = "feed",
+    params(FeedWanted),
+    responses(
+        (status = 200, content((String = "application/x-ndjson"))),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn follow(
+    State(api): State<Arc<Api>>,
+    Asked(wanted): Asked<FeedWanted>,
+) -> Result<Response, Problem> {
+    let after = wanted.after.unwrap_or_default();
+    let most = limit(wanted.limit, 1_000, MOST_CHANGES)?;
+    let wait = Duration::from_secs(wanted.wait.unwrap_or_default());
+    if wait > LONGEST_WAIT {
+        let message = format!("`wait` must be from 0 to {}", LONGEST_WAIT.as_secs());
+        return Err(Problem::bad_request(message));
+    }
+    let last = api.store.last_number();
+    if after > last {
+        return Err(Problem::conflict(format!(
+            "the store has numbers up to {last}, so it is not the one that gave {after}: it may \
+             have been restored from a backup; begin again with `after=0`"
+        )));
+    }
+    let topic = api.topic_id(&wanted.topic).await?;
+    let mut changes = api.store.feed(topic, after, most).await?;
+    let is_worth_waiting = changes.is_empty() && !wait.is_zero();
+    if is_worth_waiting && timeout(wait, api.news(topic, after)).await.is_ok() {
+        changes = api.store.feed(topic, after, most).await?;
+    }
+    let changes = changes
+        .into_iter()
+        .map(|entry| FeedLine::new(&wanted.topic, entry));
+    Ok(lines(changes, None))
+}
+
+// === impl Api ===
+
+impl Api {
+    /// Waits until a list has changed since a number, or the daemon ends.
+    async fn news(&self, topic: TopicId, after: u64) {
+        let mut heads = self.store.feed_heads();
+        let mut orders = self.orders.subscribe();
+        let is_new = |heads: &FeedHeads| heads.get(&topic).is_some_and(|last| *last > after);
+        tokio::select! {
+            _ = heads.wait_for(is_new) => {}
+            _ = orders.wait_for(|orders| orders.is_stopping) => {}
+        }
+    }
+}
+
+// === impl FeedLine ===
+
+impl FeedLine {
+    fn new(topic: &str, entry: FeedEntry) -> Self {
+        Self {
+            seq: entry.seq,
+            topic: topic.to_owned(),
+            host: entry.judged.site.to_string(),
+            change: entry.change.name(),
+            reason: entry.reason,
+            confidence: entry.judged.confidence,
+            start: entry.judged.is_start,
+            at: date(entry.at),
+            alias_of: entry.judged.alias_of.map(|page| page.site().to_string()),
+            decision: entry.decision.map(|decision| decision.opinion.name()),
+        }
+    }
+}

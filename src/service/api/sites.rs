@@ -1,0 +1,567 @@
+//! What was judged, and why.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::store::{
+    EvidenceStep, JudgedSite, Opinion, SequenceOrder, SiteFile, SitePlace, SiteQuery, TopicId,
+    VerdictKind,
+};
+use crate::web::UndecidedReason;
+
+use super::Api;
+use super::answers::{
+    Asked, DecisionView, Named, Problem, ProblemBody, SiteLine, date, lines, site, wants_lines,
+};
+use super::blocks::BlockNote;
+use super::trial::Word;
+
+/// So many sites come at once at most.
+const MOST_SITES: usize = 1_000;
+
+/// So many that recommend a site are shown; popular ones have millions.
+const RECOMMENDATIONS: usize = 200;
+
+/// Which sites are wanted
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Only those judged for this topic
+    topic: Option<String>,
+    /// `relevant`, `irrelevant` or `undecided`
+    #[param(pattern = "^(relevant|irrelevant|undecided)$")]
+    verdict: Option<String>,
+    /// `accept`, `reject`, or `none` for those that no editor has decided on
+    #[param(pattern = "^(accept|reject|none)$")]
+    decision: Option<String>,
+    #[param(minimum = 0, maximum = 1)]
+    min_confidence: Option<f64>,
+    #[param(minimum = 0, maximum = 1)]
+    max_confidence: Option<f64>,
+    /// Judged at that time or later, such as 2026-11-16T09:30:00Z
+    since: Option<String>,
+    /// Judged at that time or earlier
+    until: Option<String>,
+    /// Hosts that begin so; then in the order of hosts
+    host: Option<String>,
+    /// `oldest` verdicts first, or `newest`
+    #[param(pattern = "^(oldest|newest)$")]
+    order: Option<String>,
+    /// So many at most
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Where to go on: `next` of the answer before
+    cursor: Option<String>,
+}
+
+/// Some of the sites, and where to go on. A page may have fewer sites than asked for, or none,
+/// and still not be the last
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Sites {
+    sites: Vec<SiteLine>,
+    next: Option<String>,
+}
+
+/// A host, and what is known about it for each topic
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Site {
+    host: String,
+    blocked: Option<BlockNote>,
+    topics: Vec<SiteDetail>,
+}
+
+/// What is known about a site, and why it was judged as it was
+#[derive(Debug, Serialize, ToSchema)]
+struct SiteDetail {
+    topic: String,
+    host: String,
+    #[serde(flatten)]
+    machine: MachineView,
+    /// Where it is entered
+    entrance: String,
+    decision: Option<DecisionView>,
+    listed: bool,
+    /// When it is looked at again
+    recheck: Option<String>,
+    /// The sites that recommend it
+    edges: u32,
+    /// Their registrable domains
+    domains: u32,
+    /// The mean global weight of its edges
+    global: f64,
+    /// The mean local weight of its edges
+    local: f64,
+    /// The pages read, in order; empty if they are not kept
+    evidence: Vec<Step>,
+    /// Who recommends it, at most 200 of them
+    recommended_by: Vec<RecommendedBy>,
+    /// Whom it recommends, not all if they are many
+    recommends: Vec<Recommends>,
+}
+
+/// What the machine says about a site; all null while it was not visited
+#[derive(Debug, Default, Serialize, ToSchema)]
+struct MachineView {
+    /// The number of the verdict in the sequence
+    seq: Option<u64>,
+    verdict: Option<&'static str>,
+    /// Why nothing could be decided
+    undecided_reason: Option<&'static str>,
+    confidence: Option<f64>,
+    pages: Option<u32>,
+    rank: Option<f64>,
+    /// Whether the crawl began with it
+    start: Option<bool>,
+    judged_at: Option<String>,
+    /// The model that judged
+    model: Option<String>,
+    stop_reason: Option<String>,
+    /// The site that this one only leads to
+    alias_of: Option<String>,
+    address: Option<String>,
+}
+
+/// One request for a page and what came of it
+#[derive(Debug, Serialize, ToSchema)]
+struct Step {
+    url: String,
+    kind: String,
+    outcome: String,
+    /// The page confidence
+    confidence: f64,
+    /// The site confidence after it
+    site_confidence: f64,
+    r#for: Vec<Word>,
+    against: Vec<Word>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct RecommendedBy {
+    host: String,
+    global: f64,
+    local: f64,
+    pages: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Recommends {
+    host: String,
+    local: f64,
+}
+
+/// Which topic, and how many sites
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct QueueWanted {
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Queue {
+    sites: Vec<Question>,
+}
+
+/// A site that no editor has decided on
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Question {
+    #[serde(flatten)]
+    site: SiteLine,
+    /// How much a decision would teach the model, from 0 to 1
+    teaches: f64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OneWanted {
+    /// Only for this topic
+    topic: Option<String>,
+}
+
+/// Judged sites by what they are; one JSON object a line with `accept: application/x-ndjson`
+#[utoipa::path(
+    get,
+    path = "/v1/sites",
+    tag = "sites",
+    params(Wanted),
+    responses(
+        (status = 200, content((Sites = "application/json"), (String = "application/x-ndjson"))),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn find(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Response, Problem> {
+    let names: BTreeMap<TopicId, String> = api
+        .store
+        .topics()
+        .await?
+        .into_iter()
+        .map(|(name, id)| (id, name))
+        .collect();
+    let topic = match &wanted.topic {
+        Some(name) => match api.stored_topic(name).await? {
+            Some(id) => Some(id),
+            None => return Ok(Json(Sites::none()).into_response()),
+        },
+        None => None,
+    };
+    let query = wanted.query(topic)?;
+    let portion = api.store.find(query).await?;
+    let next = portion.next.as_ref().map(cursor);
+    let nameless = String::new();
+    let sites = portion.sites.into_iter().map(|found| {
+        let name = names.get(&found.topic).unwrap_or(&nameless);
+        SiteLine::new(name, found)
+    });
+    if wants_lines(&headers) {
+        let next = next.map(|next| wanted.link(&next));
+        return Ok(lines(sites, next.as_deref()));
+    }
+    let sites = sites.collect();
+    Ok(Json(Sites { sites, next }).into_response())
+}
+
+/// Everything known about a host, and why
+#[utoipa::path(
+    get,
+    path = "/v1/sites/{host}",
+    tag = "sites",
+    params(("host" = String, Path, description = "The host"), OneWanted),
+    responses(
+        (status = 200, body = Site),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn one(
+    State(api): State<Arc<Api>>,
+    Named(host): Named<String>,
+    Asked(wanted): Asked<OneWanted>,
+) -> Result<Json<Site>, Problem> {
+    let site = site(&host)?;
+    if let Some(topic) = &wanted.topic {
+        api.stored_topic(topic).await?;
+    }
+    let mut topics = Vec::new();
+    for (name, id) in api.store.topics().await? {
+        if wanted.topic.as_ref().is_some_and(|topic| *topic != name) {
+            continue;
+        }
+        if let Some(file) = api.store.site(id, &site).await? {
+            topics.push(SiteDetail::new(&name, file));
+        }
+    }
+    let block = api.store.block_of(&site).await?;
+    if topics.is_empty() && block.is_none() {
+        return Err(Problem::not_found(format!("{site} was never heard of")));
+    }
+    Ok(Json(Site {
+        host: site.to_string(),
+        blocked: block.map(|block| BlockNote::new(&site, block)),
+        topics,
+    }))
+}
+
+/// Sites for editors to decide on, those first that would teach the model most
+#[utoipa::path(
+    get,
+    path = "/v1/topics/{topic}/queue",
+    tag = "editors",
+    params(("topic" = String, Path, description = "The name of the topic"), QueueWanted),
+    responses(
+        (status = 200, body = Queue),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn queue(
+    State(api): State<Arc<Api>>,
+    Named(topic): Named<String>,
+    Asked(wanted): Asked<QueueWanted>,
+) -> Result<Json<Queue>, Problem> {
+    let most = limit(wanted.limit, 20, MOST_SITES)?;
+    let queue = match api.stored_topic(&topic).await? {
+        Some(id) => api.store.queue(id, most).await?,
+        None => Vec::new(),
+    };
+    let sites = queue.into_iter().map(|(found, teaches)| Question {
+        site: SiteLine::new(&topic, found),
+        teaches,
+    });
+    let sites = sites.collect();
+    Ok(Json(Queue { sites }))
+}
+
+/// A number of things within bounds.
+pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+    match asked.unwrap_or(usual) {
+        number if (1..=most).contains(&number) => Ok(number),
+        number => Err(Problem::bad_request(format!(
+            "`limit` is {number}; it must be from 1 to {most}"
+        ))),
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, Problem> {
+        let share = |name: &str, share: Option<f64>, usual: f64| {
+            let share = share.unwrap_or(usual);
+            match (0.0..=1.0).contains(&share) {
+                true => Ok(share),
+                false => Err(Problem::bad_request(format!(
+                    "`{name}` must be from 0 to 1"
+                ))),
+            }
+        };
+        Ok(SiteQuery {
+            topic,
+            verdict: choice(
+                "verdict",
+                self.verdict.as_deref(),
+                &[
+                    ("relevant", VerdictKind::Relevant),
+                    ("irrelevant", VerdictKind::Irrelevant),
+                    ("undecided", VerdictKind::Undecided),
+                ],
+            )?,
+            decision: choice(
+                "decision",
+                self.decision.as_deref(),
+                &[
+                    ("accept", Some(Opinion::Accept)),
+                    ("reject", Some(Opinion::Reject)),
+                    ("none", None),
+                ],
+            )?,
+            confidence: (
+                share("min_confidence", self.min_confidence, 0.0)?,
+                share("max_confidence", self.max_confidence, 1.0)?,
+            ),
+            judged: (
+                time("since", self.since.as_deref())?,
+                time("until", self.until.as_deref())?,
+            ),
+            host_prefix: self.host.as_ref().map(|host| host.to_ascii_lowercase()),
+            order: choice(
+                "order",
+                self.order.as_deref(),
+                &[
+                    ("oldest", SequenceOrder::Oldest),
+                    ("newest", SequenceOrder::Newest),
+                ],
+            )?
+            .unwrap_or(SequenceOrder::Oldest),
+            after: self.cursor.as_deref().map(place).transpose()?,
+            most: limit(self.limit, 100, MOST_SITES)?,
+        })
+    }
+
+    /// The address of the sites that follow.
+    fn link(&self, cursor: &str) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let limit = self.limit.map(|limit| limit.to_string());
+        let least = self.min_confidence.map(|share| share.to_string());
+        let most = self.max_confidence.map(|share| share.to_string());
+        for (name, value) in [
+            ("topic", &self.topic),
+            ("verdict", &self.verdict),
+            ("decision", &self.decision),
+            ("min_confidence", &least),
+            ("max_confidence", &most),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("host", &self.host),
+            ("order", &self.order),
+            ("limit", &limit),
+        ] {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        query.append_pair("cursor", cursor);
+        format!("/v1/sites?{}", query.finish())
+    }
+}
+
+fn choice<T: Copy>(
+    name: &str,
+    asked: Option<&str>,
+    choices: &[(&str, T)],
+) -> Result<Option<T>, Problem> {
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    let found = choices.iter().find(|(word, _)| *word == asked);
+    let found = found.map(|(_, choice)| Some(*choice));
+    found.ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        let words = words.join(", ");
+        Problem::bad_request(format!("`{name}` must be one of {words}"))
+    })
+}
+
+fn time(name: &str, asked: Option<&str>) -> Result<Option<SystemTime>, Problem> {
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    let time = humantime::parse_rfc3339(asked);
+    time.map(Some).map_err(|_| {
+        Problem::bad_request(format!(
+            "`{name}` must be a time such as 2026-11-16T09:30:00Z"
+        ))
+    })
+}
+
+/// Where to go on, as a word that says nothing to others.
+fn cursor(place: &SitePlace) -> String {
+    match place {
+        SitePlace::Number(number) => format!("n{number}"),
+        SitePlace::Host(topic, site) => format!("h{}.{site}", topic.number()),
+    }
+}
+
+fn place(cursor: &str) -> Result<SitePlace, Problem> {
+    let number = |text: &str| text.parse().ok().map(SitePlace::Number);
+    let host = |text: &str| {
+        let (topic, host) = text.split_once('.')?;
+        let topic = TopicId::from_number(topic.parse().ok()?);
+        Some(SitePlace::Host(topic, host.parse().ok()?))
+    };
+    let place = match cursor.split_at_checked(1) {
+        Some(("n", rest)) => number(rest),
+        Some(("h", rest)) => host(rest),
+        _ => None,
+    };
+    place.ok_or_else(|| {
+        let message = "`cursor` is not one that an earlier answer gave as `next`";
+        Problem::bad_request(message.to_owned())
+    })
+}
+
+// === impl views ===
+
+impl Sites {
+    fn none() -> Self {
+        Self {
+            sites: Vec::new(),
+            next: None,
+        }
+    }
+}
+
+impl SiteDetail {
+    fn new(topic: &str, file: SiteFile) -> Self {
+        let evidence = file.evidence.unwrap_or_default();
+        let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
+        Self {
+            topic: topic.to_owned(),
+            host: file.site.to_string(),
+            machine: file.judged.map(MachineView::new).unwrap_or_default(),
+            entrance: file.entrance.to_string(),
+            decision: file.decision.map(DecisionView::new),
+            listed: file.is_listed,
+            recheck: file.recheck.map(date),
+            edges: file.standing.edges,
+            domains: file.standing.domains,
+            global: file.standing.global,
+            local: file.standing.local,
+            evidence: evidence.steps.into_iter().map(Step::new).collect(),
+            recommended_by: recommended_by
+                .map(|by| RecommendedBy {
+                    host: by.source.to_string(),
+                    global: by.global,
+                    local: by.local,
+                    pages: by.pages,
+                })
+                .collect(),
+            recommends: evidence
+                .recommends
+                .into_iter()
+                .map(|(host, local)| Recommends { host, local })
+                .collect(),
+        }
+    }
+}
+
+impl MachineView {
+    fn new(judged: JudgedSite) -> Self {
+        Self {
+            seq: Some(judged.seq),
+            verdict: Some(judged.verdict.name()),
+            undecided_reason: judged.verdict.undecided_reason().map(UndecidedReason::name),
+            confidence: Some(judged.confidence),
+            pages: Some(judged.pages),
+            rank: Some(judged.rank),
+            start: Some(judged.is_start),
+            judged_at: Some(date(judged.judged_at)),
+            model: Some(judged.model.to_string()),
+            stop_reason: Some(judged.stop_reason),
+            alias_of: judged.alias_of.map(|page| page.site().to_string()),
+            address: judged.address.map(|address| address.to_string()),
+        }
+    }
+}
+
+impl Step {
+    fn new(step: EvidenceStep) -> Self {
+        let words = |words: Vec<(String, f32)>| {
+            let words = words.iter();
+            words
+                .map(|(word, weight)| Word::new(word, f64::from(*weight)))
+                .collect()
+        };
+        Self {
+            url: step.url,
+            kind: step.kind,
+            outcome: step.outcome,
+            confidence: step.confidence,
+            site_confidence: step.site_confidence,
+            r#for: words(step.for_target),
+            against: words(step.against),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_lead_to_where_they_came_from() {
+        let host = SitePlace::Host(TopicId::from_number(3), "a.b.example:81".parse().unwrap());
+        for there in [SitePlace::Number(17), host] {
+            assert_eq!(place(&cursor(&there)).unwrap(), there);
+        }
+        for wrong in [
+            "",
+            "17",
+            "n",
+            "nx",
+            "n-1",
+            "h",
+            "h3",
+            "h3.",
+            "hx.a.example",
+            "é1",
+        ] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What people can make the daemon do with a topic.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::store::{Edit, NewSite};
+use crate::web::{PageUrl, SiteVisit};
+
+use super::Api;
+use super::access::Writer;
+use super::answers::{Named, Problem, ProblemBody, Sent};
+use super::topics::Topic;
+
+/// So many start sites may come in one request.
+const MOST_STARTS: usize = 1_000;
+
+/// Sites to begin with
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewStarts {
+    /// Hosts or URLs, at most 1,000
+    #[schema(max_items = 1_000, min_items = 1)]
+    sites: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AddedStarts {
+    /// Sites that nobody had heard of
+    new: usize,
+    /// Sites that were known; those not yet visited come first now
+    known: usize,
+}
+
+/// Stop crawling for a topic until it is resumed, also after a restart
+#[utoipa::path(
+    post,
+    path = "/v1/topics/{topic}/pause",
+    tag = "topics",
+    params(("topic" = String, Path, description = "The name of the topic")),
+    security(("token" = [])),
+    responses(
+        (status = 200, body = Topic),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn pause(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named(topic): Named<String>,
+) -> Result<Json<Topic>, Problem> {
+    api.set_paused(&topic, true).await
+}
+
+/// Go on crawling for a topic
+#[utoipa::path(
+    post,
+    path = "/v1/topics/{topic}/resume",
+    tag = "topics",
+    params(("topic" = String, Path, description = "The name of the topic")),
+    security(("token" = [])),
+    responses(
+        (status = 200, body = Topic),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn resume(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named(topic): Named<String>,
+) -> Result<Json<Topic>, Problem> {
+    api.set_paused(&topic, false).await
+}
+
+/// Give a topic more sites to begin with
+#[utoipa::path(
+    post,
+    path = "/v1/topics/{topic}/starts",
+    tag = "topics",
+    params(("topic" = String, Path, description = "The name of the topic")),
+    request_body = NewStarts,
+    security(("token" = [])),
+    responses(
+        (status = 200, body = AddedStarts),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn add_starts(
+    State(api): State<Arc<Api>>,
+    _writer: Writer,
+    Named(topic): Named<String>,
+    Sent(NewStarts { sites }): Sent<NewStarts>,
+) -> Result<Json<AddedStarts>, Problem> {
+    if sites.is_empty() || sites.len() > MOST_STARTS {
+        let message = format!("send 1 to {MOST_STARTS} sites, not {}", sites.len());
+        return Err(Problem::bad_request(message));
+    }
+    let id = api.topic_id(&topic).await?;
+    if api.planned(&topic).is_none() {
+        let message = format!("the topic `{topic}` is not in the settings, so nobody would visit");
+        return Err(Problem::conflict(message));
+    }
+    let entrances = sites.iter().map(|site| entrance(site));
+    let entrances: Vec<PageUrl> = entrances.collect::<Result<_, _>>()?;
+    let distinct: BTreeSet<_> = entrances.iter().map(PageUrl::site).collect();
+    let starts = entrances.into_iter().map(|entrance| NewSite {
+        entrance,
+        is_start: true,
+    });
+    let new = api.store.enter(id, starts.collect()).await?;
+    api.wake_topics();
+    Ok(Json(AddedStarts {
+        new,
+        known: distinct.len() - new,
+    }))
+}
+
+fn entrance(site: &str) -> Result<PageUrl, Problem> {
+    let visit = SiteVisit::to(site).map_err(Problem::bad_request)?;
+    Ok(visit.entry)
+}
+
+// === impl Api ===
+
+impl Api {
+    async fn set_paused(&self, name: &str, is_paused: bool) -> Result<Json<Topic>, Problem> {
+        let topic = self.topic_id(name).await?;
+        self.store.edit(Edit::Pause { topic, is_paused }).await?;
+        self.orders.send_modify(|orders| {
+            let paused = Arc::make_mut(&mut orders.paused);
+            match is_paused {
+                true => paused.insert(name.to_owned()),
+                false => paused.remove(name),
+            };
+        });
+        self.topic(name).await.map(Json)
+    }
+
+    /// Idle topics look whether there is something to do.
+    pub(super) fn wake_topics(&self) {
+        self.orders.send_modify(|_| {});
+    }
+}

@@ -1,0 +1,187 @@
+//! A page against the model of a topic, without anything being kept.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+use utoipa::ToSchema;
+
+use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
+use crate::fetch::Fetcher;
+use crate::parse::{self, ParseLimits};
+use crate::web::{
+    FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
+};
+
+use super::Api;
+use super::access::Writer;
+use super::answers::{Named, Problem, ProblemBody, Sent};
+
+/// Where pasted pages are taken to stand if nothing is said about it.
+const NOWHERE: &str = "https://pasted.invalid/";
+
+/// A page to try: its HTML, or the address at which it is asked for, which needs the token
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Trial {
+    html: Option<String>,
+    url: Option<String>,
+}
+
+/// What the model says about a page
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TrialResult {
+    /// Pr[page | target]; 0.5 if the page is mute
+    confidence: f64,
+    /// Whether it has too few known words to say anything
+    is_mute: bool,
+    language: Option<String>,
+    title: String,
+    /// How many terms of the model it has
+    known_terms: usize,
+    /// Words that speak for the topic
+    r#for: Vec<Word>,
+    /// Words that speak against it
+    against: Vec<Word>,
+    /// The verdict on a site of which this were the homepage, if it were enough
+    would_decide: Option<&'static str>,
+}
+
+/// A word and how much it says
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct Word {
+    word: String,
+    weight: f64,
+}
+
+/// Try a page against the model of a topic
+#[utoipa::path(
+    post,
+    path = "/v1/topics/{topic}/try",
+    tag = "topics",
+    params(("topic" = String, Path, description = "The name of the topic")),
+    request_body = Trial,
+    security((), ("token" = [])),
+    responses(
+        (status = 200, body = TrialResult),
+        (status = "4XX", body = ProblemBody),
+        (status = "5XX", body = ProblemBody)
+    )
+)]
+pub(super) async fn try_page(
+    State(api): State<Arc<Api>>,
+    Named(topic): Named<String>,
+    writer: Result<Writer, Problem>,
+    Sent(trial): Sent<Trial>,
+) -> Result<Json<TrialResult>, Problem> {
+    api.stored_topic(&topic).await?;
+    let Some(planned) = api.planned(&topic) else {
+        let message = format!("the topic `{topic}` is not in the settings, so it has no model");
+        return Err(Problem::conflict(message));
+    };
+    let address = |url: &str| {
+        let url = url.parse::<PageUrl>();
+        url.map_err(|error| Problem::bad_request(format!("`url` is no address of a page: {error}")))
+    };
+    let url = trial.url.as_deref().map(address).transpose()?;
+    let page = match (trial.html, url) {
+        (Some(html), url) => pasted(html, url),
+        (None, Some(url)) => {
+            // It makes the daemon ask somebody.
+            writer?;
+            let fetched = api.web.fetch(&url).await;
+            fetched.map_err(|error| Problem::unreachable(error.to_string()))?
+        }
+        (None, None) => {
+            let message = "send the page as `html`, or its address as `url`".to_owned();
+            return Err(Problem::bad_request(message));
+        }
+    };
+    let parse = &api.orders.borrow().plan.settings.parse.clone();
+    let limits = ParseLimits {
+        max_links: parse.max_links,
+        max_url_bytes: parse.max_url_bytes,
+    };
+    let judged = spawn_blocking(move || TrialResult::of(&page, &planned.model, &limits));
+    match judged.await {
+        Ok(result) => Ok(Json(result)),
+        Err(_) => Err(Problem::bad_request("the page cannot be read".to_owned())),
+    }
+}
+
+/// A page as if a server had sent it.
+fn pasted(html: String, url: Option<PageUrl>) -> FetchedPage {
+    let nowhere = || NOWHERE.parse().expect("a constant address");
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    FetchedPage {
+        url: url.unwrap_or_else(nowhere),
+        status: StatusCode::OK,
+        headers: HeaderMap::from_iter([(CONTENT_TYPE, kind)]),
+        body: html.into(),
+        truncated: false,
+        transfer: Transfer::default(),
+    }
+}
+
+// === impl TrialResult ===
+
+impl TrialResult {
+    fn of(page: &FetchedPage, model: &SiteModel, limits: &ParseLimits) -> Self {
+        let parsed = parse::parse(page, limits);
+        let terms = parse::words::count_terms(&parsed);
+        let mut result = Self {
+            confidence: PageConfidence::NEUTRAL.get(),
+            is_mute: true,
+            language: parsed.language.map(|language| language.code().to_owned()),
+            title: parsed.title(),
+            known_terms: model.vocabulary().vector(&terms).known_terms(),
+            r#for: Vec::new(),
+            against: Vec::new(),
+            would_decide: None,
+        };
+        if let JudgedPage::Spoke {
+            confidence,
+            p_err,
+            telling_words,
+        } = model.judge(&terms, PageKind::Homepage)
+        {
+            let mut evidence = SiteEvidence::new(SiteConfidence::NEUTRAL);
+            evidence.add(confidence, p_err);
+            let thresholds = model.thresholds();
+            let is_enough = evidence.certainty() >= thresholds.p_threshold
+                && evidence.speaking_pages() >= thresholds.min_speaking_pages;
+            let verdict = match evidence.is_for_target() {
+                true => "relevant",
+                false => "irrelevant",
+            };
+            result.confidence = confidence.get();
+            result.is_mute = false;
+            result.r#for = words(&telling_words.for_target);
+            result.against = words(&telling_words.against);
+            result.would_decide = is_enough.then_some(verdict);
+        }
+        result
+    }
+}
+
+fn words(words: &[TellingWord]) -> Vec<Word> {
+    let words = words.iter();
+    words
+        .map(|word| Word::new(&word.term, word.weight))
+        .collect()
+}
+
+// === impl Word ===
+
+impl Word {
+    pub(super) fn new(word: &str, weight: f64) -> Self {
+        Self {
+            word: word.to_owned(),
+            weight,
+        }
+    }
+}

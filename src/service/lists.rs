@@ -1,0 +1,69 @@
+//! The list of each topic as a file, for directories that only read files.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::store::{DirectoryStore, StoreError};
+use crate::verdicts::{List, ListError};
+
+use super::Orders;
+
+/// Writes lists that have changed, until it is dropped.
+pub(super) async fn keep(store: Arc<dyn DirectoryStore>, mut orders: watch::Receiver<Orders>) {
+    let mut written: BTreeMap<String, u64> = BTreeMap::new();
+    loop {
+        let now = orders.borrow_and_update().clone();
+        let interval = now.plan.settings.service.lists.interval;
+        if let Err(error) = write_changed(&*store, &now, &mut written).await {
+            tracing::error!(%error, "the lists cannot be read from the store");
+        }
+        // Other settings may name another place, where nothing is written yet.
+        tokio::select! {
+            () = sleep(interval) => {}
+            changed = orders.wait_for(|orders| orders.edition != now.edition) => {
+                match changed {
+                    Ok(_) => written.clear(),
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+}
+
+async fn write_changed(
+    store: &dyn DirectoryStore,
+    now: &Orders,
+    written: &mut BTreeMap<String, u64>,
+) -> Result<(), StoreError> {
+    let settings = &now.plan.settings;
+    let lists = &settings.service.lists;
+    let Some(directory) = &lists.directory else {
+        return Ok(());
+    };
+    for (name, topic) in store.topics().await? {
+        if !now.plan.topics.iter().any(|topic| topic.name == name) {
+            continue;
+        }
+        let head = store.feed_heads().borrow().get(&topic).copied();
+        let head = head.unwrap_or_default();
+        if written.get(&name) == Some(&head) {
+            continue;
+        }
+        let path = directory.join(format!("{name}.{}", lists.format.name()));
+        let list = List::of(topic, lists.format, settings.external.host_lists());
+        match list.write_to_file(store, &path).await {
+            Ok(()) => {
+                written.insert(name, head);
+            }
+            Err(ListError::Store(error)) => return Err(error),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(%error, cause, "a list is not written; it is tried again");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! The list of a topic as others read it: line by line, or as a file.
+//!
+//! Invariant: a file appears whole or not at all, and holds only what is durable.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::json;
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use crate::config::{HostLists, ListFormat};
+use crate::store::{
+    DirectoryStore, JudgedSite, Opinion, SitePlace, SiteQuery, StoreError, TopicId,
+};
+use crate::web::{UndecidedReason, harmless_json};
+
+/// So many sites are read at a time.
+const PORTION: usize = 1_000;
+
+const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision";
+
+/// Which sites of a topic are wanted, and how they are written.
+#[derive(Debug, Clone)]
+pub struct List {
+    /// The topic.
+    pub topic: TopicId,
+    /// What a line looks like.
+    pub format: ListFormat,
+    /// What has a sequence number up to this is left out.
+    pub since: u64,
+    /// Sites of less confidence are left out, unless an editor accepted them.
+    pub min_confidence: f64,
+    /// Every verdict is wanted, not only sites that are on the list.
+    pub has_all_verdicts: bool,
+    /// Hosts that the operator lets in, at this moment.
+    pub hosts: HostLists,
+}
+
+/// Why a list could not be written.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It cannot be written.
+    #[error("cannot write {}", .0.display())]
+    File(PathBuf, #[source] io::Error),
+    /// Nobody reads it any more.
+    #[error("cannot write the list")]
+    Output(#[from] io::Error),
+}
+
+/// A line in the making. The number is that of the verdict, or of the change that brought the
+/// site onto the list.
+struct Line {
+    judged: JudgedSite,
+    opinion: Option<Opinion>,
+    is_listed: bool,
+}
+
+// === impl List ===
+
+impl List {
+    /// Those on the list of a topic, all of them.
+    #[must_use]
+    pub fn of(topic: TopicId, format: ListFormat, hosts: HostLists) -> Self {
+        Self {
+            topic,
+            format,
+            since: 0,
+            min_confidence: 0.0,
+            has_all_verdicts: false,
+            hosts,
+        }
+    }
+
+    /// Writes it line by line.
+    pub async fn write(
+        &self,
+        store: &dyn DirectoryStore,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), ListError> {
+        if self.format == ListFormat::Csv {
+            writeln!(out, "{CSV_HEADER}")?;
+        }
+        let mut after = self.since;
+        loop {
+            let (lines, next) = match self.has_all_verdicts {
+                true => self.verdicts(store, after).await?,
+                false => self.listed(store, after).await?,
+            };
+            for line in lines.iter().filter(|line| self.wants(line)) {
+                writeln!(out, "{}", line.in_format(self.format))?;
+            }
+            match next {
+                Some(next) => after = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes it to a file.
+    pub async fn write_to_file(
+        &self,
+        store: &dyn DirectoryStore,
+        path: &Path,
+    ) -> Result<(), ListError> {
+        let failed = |error: io::Error| ListError::File(path.to_owned(), error);
+        let directory = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
+        let mut file = file.map_err(failed)?;
+        let mut out = BufWriter::new(file.as_file_mut());
+        match self.write(store, &mut out).await {
+            Err(ListError::Output(error)) => return Err(failed(error)),
+            written => written?,
+        }
+        out.flush().map_err(failed)?;
+        drop(out);
+        file.as_file().sync_all().map_err(failed)?;
+        set_readable(file.path()).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    fn wants(&self, line: &Line) -> bool {
+        let judged = &line.judged;
+        let is_sure = judged.confidence >= self.min_confidence;
+        let is_accepted = line.opinion == Some(Opinion::Accept);
+        // A blocked host leaves the results at once, whatever was found about it.
+        line.is_listed && (is_sure || is_accepted) && self.hosts.permit(judged.site.host())
+    }
+
+    /// A portion of the verdicts, and where the next begins.
+    async fn verdicts(
+        &self,
+        store: &dyn DirectoryStore,
+        after: u64,
+    ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
+        let query = SiteQuery {
+            topic: Some(self.topic),
+            after: Some(SitePlace::Number(after)),
+            most: PORTION,
+            ..SiteQuery::default()
+        };
+        let portion = store.find(query).await?;
+        let lines = portion.sites.into_iter().map(|found| Line {
+            judged: found.judged,
+            opinion: found.decision.map(|decision| decision.opinion),
+            is_listed: true,
+        });
+        let next = match portion.next {
+            Some(SitePlace::Number(number)) => Some(number),
+            _ => None,
+        };
+        Ok((lines.collect(), next))
+    }
+
+    /// A portion of the list, and where the next begins.
+    async fn listed(
+        &self,
+        store: &dyn DirectoryStore,
+        after: u64,
+    ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
+        let entries = store.feed(self.topic, after, PORTION).await?;
+        let next = entries.last().map(|entry| entry.seq);
+        let lines = entries.into_iter().map(|entry| Line {
+            opinion: entry.decision.map(|decision| decision.opinion),
+            is_listed: entry.change.is_listed(),
+            judged: JudgedSite {
+                seq: entry.seq,
+                ..entry.judged
+            },
+        });
+        Ok((lines.collect(), next))
+    }
+}
+
+// === impl Line ===
+
+impl Line {
+    /// Hosts consist of letters, digits, hyphens, dots and colons, so no field of a CSV line
+    /// needs quotes. One that begins with a hyphen would be a formula to some programs.
+    fn in_format(&self, format: ListFormat) -> String {
+        let judged = &self.judged;
+        let decision = self.opinion.map(Opinion::name);
+        let judged_at = date(judged.judged_at);
+        match format {
+            ListFormat::Txt => judged.site.to_string(),
+            ListFormat::Csv => format!(
+                "{},{}{},{},{:.6},{},{},{judged_at},{}",
+                judged.seq,
+                if judged.site.as_str().starts_with('-') {
+                    "'"
+                } else {
+                    ""
+                },
+                judged.site,
+                judged.verdict.name(),
+                judged.confidence,
+                judged.pages,
+                judged.is_start,
+                decision.unwrap_or_default(),
+            ),
+            ListFormat::Jsonl => harmless_json(
+                json!({
+                    "seq": judged.seq,
+                    "host": judged.site.as_str(),
+                    "verdict": judged.verdict.name(),
+                    "undecided_reason":
+                        judged.verdict.undecided_reason().map(UndecidedReason::name),
+                    "confidence": judged.confidence,
+                    "pages": judged.pages,
+                    "rank": judged.rank,
+                    "start": judged.is_start,
+                    "judged_at": judged_at,
+                    "model": judged.model.to_string(),
+                    "stop_reason": judged.stop_reason,
+                    "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
+                    "address": judged.address,
+                    "decision": decision,
+                })
+                .to_string(),
+            ),
+        }
+    }
+}
+
+/// As in `2026-11-16T09:30:00Z`.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// Temporary files belong to their owner alone; results are for whoever may read the
+/// directory.
+#[cfg(unix)]
+pub fn set_readable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+/// Temporary files are as readable as others here.
+#[cfg(not(unix))]
+pub fn set_readable(_: &Path) -> io::Result<()> {
+    Ok(())
+}
