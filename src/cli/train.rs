@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     /// Learn from what editors have decided, too: as the store of --state has it, or a file with
     /// the answer of the API, which is there while a daemon has the store open
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    from_decisions: Option<PathBuf>,
+    from_decisions: Option<String>,
     /// Where everything found is kept, for --from-decisions
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
@@ -79,9 +79,9 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     }
     let mut topic = read_topic(arguments)?;
     if let Some(file) = &arguments.from_decisions {
-        let decisions = match file.as_os_str().is_empty() {
+        let decisions = match file.is_empty() {
             true => decisions_of_store(&arguments.state, &topic.name, &settings)?,
-            false => decisions_of_file(file, &topic.name)?,
+            false => decisions_of_file(Path::new(file), &topic.name)?,
         };
         let known = topic.labels.remarks.len();
         topic.labels = topic.labels.with_decisions(&topic.name, decisions);

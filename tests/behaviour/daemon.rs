@@ -23,20 +23,20 @@ use crate::pathologies::{Pathologies, Reply};
 const WATCHDOG: Duration = Duration::from_secs(2);
 
 /// Whoever says nothing for so long hangs.
-const LONGEST: Duration = Duration::from_mins(2);
+pub(crate) const LONGEST: Duration = Duration::from_mins(2);
 
 /// A daemon at work, and what it says.
-struct Daemon {
-    child: Child,
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
     /// What systemd hears. It is read all the time, as systemd does.
     notified: Receiver<String>,
-    log: Receiver<Value>,
+    pub(crate) log: Receiver<Value>,
     /// Where its probes are.
     address: String,
 }
 
 impl Daemon {
-    fn start(place: &Place) -> Self {
+    pub(crate) fn start(place: &Place) -> Self {
         let socket = place.path("notify");
         let _ = fs::remove_file(&socket);
         let listener = UnixDatagram::bind(&socket).expect("a socket");
@@ -78,7 +78,7 @@ impl Daemon {
     }
 
     /// Waits for a line of the log.
-    fn hear(&self, message: &str) -> Value {
+    pub(crate) fn hear(&self, message: &str) -> Value {
         loop {
             let line = self.log.recv_timeout(LONGEST);
             let line = line.unwrap_or_else(|_| panic!("it never says: {message}"));
@@ -90,7 +90,7 @@ impl Daemon {
     }
 
     /// Waits until systemd is told this.
-    fn notifies(&self, wanted: &str) -> String {
+    pub(crate) fn notifies(&self, wanted: &str) -> String {
         loop {
             let heard = self.notified.recv_timeout(LONGEST);
             let heard = heard.unwrap_or_else(|_| panic!("systemd never hears of {wanted}"));
@@ -101,7 +101,7 @@ impl Daemon {
     }
 
     /// Waits for the next verdict on a site of a topic.
-    fn judges(&self, topic: &str) -> String {
+    pub(crate) fn judges(&self, topic: &str) -> String {
         loop {
             let judged = self.hear("judged");
             if judged["fields"]["topic"] == topic {
@@ -110,7 +110,7 @@ impl Daemon {
         }
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let process = self.child.id().to_string();
         let sent = std::process::Command::new("kill")
             .args([&format!("-{name}"), &process])
@@ -129,7 +129,7 @@ impl Daemon {
     }
 
     /// Waits until a line stands among the figures.
-    fn shows(&self, figure: &str) {
+    pub(crate) fn shows(&self, figure: &str) {
         let begin = Instant::now();
         loop {
             let (_, figures) = self.get("/metrics");
@@ -141,7 +141,7 @@ impl Daemon {
         }
     }
 
-    fn end(mut self) -> ExitStatus {
+    pub(crate) fn end(mut self) -> ExitStatus {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a process") {
@@ -180,7 +180,7 @@ fn unit_command() -> String {
 }
 
 /// A place with two topics, and settings that lead to a web on loopback.
-fn place() -> (Runtime, Pathologies, Place) {
+pub(crate) fn place() -> (Runtime, Pathologies, Place) {
     let (runtime, web) = serve();
     let place = Place::new();
     topics(&place, &[("boats", ""), ("few", "wanted = 2")]);
@@ -188,7 +188,7 @@ fn place() -> (Runtime, Pathologies, Place) {
     (runtime, web, place)
 }
 
-fn settings(place: &Place, web: &Pathologies, service: &str, more: &str) {
+pub(crate) fn settings(place: &Place, web: &Pathologies, service: &str, more: &str) {
     let settings = format!(
         "[log]\nformat = 'json'\n\
          [fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
@@ -400,7 +400,7 @@ fn a_daemon_without_room_on_the_disk_pauses_until_there_is() {
 }
 
 /// A place with two topics on a web that is not read in a moment.
-fn large_place() -> (Runtime, Pathologies, Place) {
+pub(crate) fn large_place() -> (Runtime, Pathologies, Place) {
     let (runtime, web) = serve_many();
     let place = Place::new();
     topics(&place, &[("boats", ""), ("few", "")]);

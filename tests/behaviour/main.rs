@@ -24,14 +24,16 @@ mod sampling;
 mod scripted_web;
 
 // === the store ===
+mod directory;
 mod stores;
 
 // === the external crawler ===
+#[cfg(unix)]
+mod api;
 mod crashes;
 mod crawling;
 #[cfg(unix)]
 mod daemon;
-mod directory;
 mod exhaustion;
 mod figures;
 mod freshness;

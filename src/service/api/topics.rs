@@ -179,6 +179,18 @@ impl Api {
         found.cloned()
     }
 
+    /// What a topic does, as whoever has just paused or resumed it is to see it: its loop needs a
+    /// moment to follow.
+    fn state(&self, name: &str) -> TopicState {
+        let is_paused = self.orders.borrow().paused.contains(name);
+        match self.board.state(name) {
+            None => TopicState::Idle(IdleReason::NotInSettings),
+            Some(TopicState::Crawling) if is_paused => TopicState::Draining,
+            Some(TopicState::Idle(IdleReason::Paused)) if !is_paused => TopicState::Starting,
+            Some(state) => state,
+        }
+    }
+
     pub(super) async fn topic(&self, name: &str) -> Result<Topic, Problem> {
         let id = self.stored_topic(name).await?;
         let (totals, progress) = match id {
@@ -189,14 +201,14 @@ impl Api {
             None => (TopicTotals::default(), None),
         };
         let planned = self.planned(name);
-        let state = self.board.state(name);
-        let state = state.unwrap_or(TopicState::Idle(IdleReason::NotInSettings));
-        let (state, reason) = state.names();
+        let (state, reason) = self.state(name).names();
         let windows = |rate: fn(&Tally) -> Option<f64>| Windows {
             all: rate(&totals.tally()),
             last_5000: recent(progress.as_ref(), 5_000, rate),
             last_1000: recent(progress.as_ref(), 1_000, rate),
         };
+        let is_paused = self.orders.borrow().paused.contains(name);
+        let reason = if is_paused { "paused" } else { reason };
         Ok(Topic {
             name: name.to_owned(),
             state,
