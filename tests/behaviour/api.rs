@@ -255,7 +255,8 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
     let last = feed.last().expect("a site")["seq"]
         .as_u64()
         .expect("a number");
-    let rejected = host(feed.last().expect("a site"));
+    let rejected = "gulls-dinghy.example".to_owned();
+    assert!(feed.iter().any(|line| host(line) == rejected));
     assert_eq!(client.decide(&rejected, "reject").status, 200);
     let accepted = client.irrelevant();
     let note = json!({ "decision": "accept", "note": "sells boats, too\u{1b}[31m\n=1+1" });
@@ -339,7 +340,7 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
         assert!(trained.status.success(), "{}", text(&trained.stderr));
         let told = text(&trained.stderr);
         assert!(
-            told.contains(&format!("{accepted} was labelled `other`")),
+            told.contains("gulls-dinghy.example was labelled `boats`"),
             "{told}"
         );
     }
