@@ -250,6 +250,7 @@ await check(
     await until('only sure ones', async () =>
       (await rows.locator('.confidence').allInnerTexts()).every((text) => Number(text) >= 0.9),
     );
+    await page.getByLabel('Confidence at least').fill('');
     await page.getByLabel('Host begins with').fill(host);
     await until(
       'one is left',
