@@ -308,17 +308,7 @@ impl Printer {
     }
 
     fn finish(&self, topic: &str, reason: EndReason, totals: &TopicTotals) {
-        let why = match reason {
-            EndReason::WantedReached => "as many sites as were wanted are found".to_owned(),
-            EndReason::BorderEmpty { deferred: 0 } => "no site is left to visit".to_owned(),
-            EndReason::BorderEmpty { deferred } => format!(
-                "no site is left to visit now; {deferred} asked to be visited later, so run this \
-                 again"
-            ),
-            EndReason::PprsBad => "relevant sites have become too dear (pprs_factor)".to_owned(),
-            EndReason::PagesSpent => "as many pages as were allowed are spent".to_owned(),
-            EndReason::Stopped => "stopped; run the same command to go on".to_owned(),
-        };
+        let why = in_words(reason);
         let (prefix, summary) = (self.prefix(topic), summary(totals));
         self.bar
             .suspend(|| complain(&format!("{prefix}{summary}\n{prefix}ended: {why}")));
@@ -329,6 +319,20 @@ impl Printer {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let flushed = out.flush();
         flushed.context("not all verdicts could be printed; `sitescout export` lists them")
+    }
+}
+
+/// Why a crawl has ended, for people.
+pub(super) fn in_words(reason: EndReason) -> String {
+    match reason {
+        EndReason::WantedReached => "as many sites as were wanted are found".to_owned(),
+        EndReason::BorderEmpty { deferred: 0 } => "no site is left to visit".to_owned(),
+        EndReason::BorderEmpty { deferred } => format!(
+            "no site is left to visit now; {deferred} asked to be visited later, so run this again"
+        ),
+        EndReason::PprsBad => "relevant sites have become too dear (pprs_factor)".to_owned(),
+        EndReason::PagesSpent => "as many pages as were allowed are spent".to_owned(),
+        EndReason::Stopped => "stopped; run the same command to go on".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -266,15 +267,26 @@ pub(super) fn read_corpus(
     labels: &Labels,
     settings: &Settings,
 ) -> anyhow::Result<Corpus> {
+    read_corpus_again(web, &[], labels, settings)
+}
+
+/// The same; but what could not be read is looked for in each of the other webs, too.
+pub(super) fn read_corpus_again(
+    web: &Web,
+    others: &[Web],
+    labels: &Labels,
+    settings: &Settings,
+) -> anyhow::Result<Corpus> {
     let limits = WalkLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: web.sites_at_once,
         parse: parse_limits(settings),
     };
     let progress = progress_bar(labels.labels.len(), "reading sites");
-    let fetcher = Arc::clone(&web.fetcher);
+    let fetchers = iter::once(web).chain(others);
+    let fetchers: Vec<_> = fetchers.map(|web| Arc::clone(&web.fetcher)).collect();
     let corpus = runtime()?.block_on(async {
-        let reading = Corpus::read(fetcher, &labels.labels, limits, |done| {
+        let reading = Corpus::read_in_turn(&fetchers, &labels.labels, limits, |done| {
             progress.set_position(done as u64);
         });
         let corpus = reading.await;

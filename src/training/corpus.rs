@@ -91,26 +91,41 @@ impl Corpus {
         fetcher: Arc<dyn Fetcher>,
         labels: &[Label],
         limits: WalkLimits,
+        progress: impl FnMut(usize),
+    ) -> Self {
+        Self::read_in_turn(&[fetcher], labels, limits, progress).await
+    }
+
+    /// Reads the labelled sites with the first fetcher, those that it could not read with the
+    /// next, and so on. One that remembers whom to leave alone is of no use for asking again.
+    pub async fn read_in_turn(
+        fetchers: &[Arc<dyn Fetcher>],
+        labels: &[Label],
+        limits: WalkLimits,
         mut progress: impl FnMut(usize),
     ) -> Self {
-        let seats = Arc::new(Semaphore::new(limits.sites_at_once));
-        let mut walks = JoinSet::new();
-        for (at, label) in labels.iter().enumerate() {
-            let (fetcher, seats) = (Arc::clone(&fetcher), Arc::clone(&seats));
-            let site = label.site.clone();
-            walks.spawn(async move {
-                // The semaphore is never closed.
-                let _seat = seats.acquire_owned().await;
-                (at, walk(&*fetcher, &site, limits).await)
-            });
-        }
-        let mut walked = BTreeMap::new();
-        while let Some(walk) = walks.join_next().await {
-            match walk {
-                Ok((at, pages)) => walked.insert(at, pages),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            };
-            progress(walked.len());
+        let mut walked: BTreeMap<usize, Walk> = BTreeMap::new();
+        for fetcher in fetchers {
+            let is_read = |at: &usize| matches!(walked.get(at), Some(Ok(_)));
+            let unread: Vec<usize> = (0..labels.len()).filter(|at| !is_read(at)).collect();
+            let seats = Arc::new(Semaphore::new(limits.sites_at_once));
+            let mut walks = JoinSet::new();
+            for at in unread {
+                let (fetcher, seats) = (Arc::clone(fetcher), Arc::clone(&seats));
+                let site = labels[at].site.clone();
+                walks.spawn(async move {
+                    // The semaphore is never closed.
+                    let _seat = seats.acquire_owned().await;
+                    (at, walk(&*fetcher, &site, limits).await)
+                });
+            }
+            while let Some(walk) = walks.join_next().await {
+                match walk {
+                    Ok((at, pages)) => walked.insert(at, pages),
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                };
+                progress(walked.len());
+            }
         }
         Self::count(labels, walked)
     }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -233,6 +234,93 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     assert_eq!(refused.status.code(), Some(2));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(told.contains("there are: sailing, cycling"), "{told}");
+}
+
+/// The hosts that a demo has shown while it crawled.
+fn shown_as_relevant(told: &str) -> Vec<&str> {
+    let lines = told.lines().filter(|line| line.starts_with("relevant "));
+    let words = lines.flat_map(str::split_whitespace);
+    words.filter(|word| word.ends_with(".example")).collect()
+}
+
+/// Starts a demo, presses Ctrl-C when it has found something, and says what it told by the end.
+fn interrupted(directory: &TempDir, arguments: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
+    let command = command
+        .current_dir(directory.path())
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::piped());
+    let mut demo = command.spawn().expect("a process");
+    let mut output = BufReader::new(demo.stdout.take().expect("a pipe"));
+    let mut told = String::new();
+    while shown_as_relevant(&told).is_empty() {
+        let read = output.read_line(&mut told).expect("a pipe");
+        assert!(read > 0, "it ended before it had found anything: {told}");
+    }
+    let process = demo.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &process]).status();
+    assert!(sent.expect("kill is there").success());
+    output.read_to_string(&mut told).expect("a pipe");
+    assert_eq!(demo.wait().expect("an end").code(), Some(0), "{told}");
+    told
+}
+
+#[test]
+fn the_demo_goes_on_after_ctrl_c_and_says_when_there_was_less_to_find_than_was_wanted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // The whole of it is crawled, in a slow build; and nobody is waited for.
+    let settings = "[training]\npages_per_site = 4\n[internal]\npage_budget = 3\n\
+                    [external]\nsites_per_domain = 1\nmax_deferrals = 0\n";
+    fs::write(directory.path().join("small.toml"), settings).expect("settings");
+    let demo = "demo --config small.toml --sites 500 --wanted 1000 --topic chess --dir shown";
+    let first = interrupted(&directory, demo);
+    assert!(first.contains("Learned from"), "{first}");
+    assert!(
+        first.ends_with("Stopped. The same command goes on from here.\n"),
+        "{first}"
+    );
+    assert!(!first.contains("and why"), "{first}");
+    let told = String::from_utf8_lossy(&run(&directory, demo).stdout).into_owned();
+    assert!(!told.contains("Learned from"), "{told}");
+    let (before, after) = (shown_as_relevant(&first), shown_as_relevant(&told));
+    let twice = before.iter().find(|host| after.contains(host));
+    assert_eq!(twice, None);
+    let (_, ended) = told
+        .split_once("It ended before 1,000 were found:\n")
+        .expect("a word about it");
+    let why = ended.lines().next().expect("a reason");
+    assert!(
+        why.starts_with("no site is left")
+            || why.starts_with("relevant sites have become too dear"),
+        "{why}"
+    );
+    // Sites that were learned from are not found; others of them may be taken for finds.
+    let web = GeneratedWeb::new(500, 1);
+    let learned = web.examples("chess", 15, 90).expect("enough sites");
+    let list = directory.path().join("shown/chess-500-1/chess.txt");
+    let list = fs::read_to_string(list).expect("a list");
+    for (site, about) in &learned {
+        let is_listed = list.lines().any(|host| host == site.as_str());
+        assert!(!(is_listed && *about == "chess"), "{site}");
+    }
+    let exported = run(
+        &directory,
+        "export --topic chess --format jsonl --all --state shown/chess-500-1/state",
+    );
+    let exported = String::from_utf8_lossy(&exported.stdout).into_owned();
+    let mut finds: Vec<String> = Vec::new();
+    for line in exported.lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        if line["verdict"] == "relevant" && line["start"] == false {
+            finds.push(line["host"].as_str().expect("a host").to_owned());
+        }
+    }
+    assert_eq!(list.lines().collect::<Vec<_>>(), finds);
+    let starts: Vec<&str> = learned.iter().map(|(site, _)| site.as_str()).collect();
+    let missing = before
+        .iter()
+        .find(|host| !starts.contains(host) && !finds.iter().any(|find| find == *host));
+    assert_eq!(missing, None, "what the first run found");
 }
 
 #[test]

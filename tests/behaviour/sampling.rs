@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sitescout::config::InternalSettings;
+use sitescout::fetch::Fetcher;
 use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::{
     PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
@@ -471,14 +472,54 @@ fn training_passes_over_what_robots_may_not_read() {
     assert_eq!(corpus.sites[0].pages.len(), 2);
 }
 
+#[test]
+fn training_asks_again_only_for_what_could_not_be_read() {
+    let whole = || {
+        let web = ScriptedWeb::default().page(SITE, &sailing(0, &[]));
+        web.page("http://bakery.example/", &baking(0, &[]))
+    };
+    let labels = "bakery.example\tother\ngone.example\tother\nsite.example\tsailing\n";
+    let labels = Labels::parse(labels).expect("labels");
+    let first = Arc::new(ScriptedWeb::default().page(SITE, &sailing(0, &[])));
+    let second = Arc::new(whole());
+    let read = |webs: &[&Arc<ScriptedWeb>]| {
+        let fetchers: Vec<Arc<dyn Fetcher>> = webs
+            .iter()
+            .map(|web| Arc::clone(web) as Arc<dyn Fetcher>)
+            .collect();
+        let limits = training_limits(25);
+        let reading = Corpus::read_in_turn(&fetchers, &labels.labels, limits, |_| {});
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(reading)
+    };
+    let corpus = read(&[&first, &second]);
+    // The one that is nowhere is tried by all the names of its homepage, each time.
+    let asked = (first.asked().len(), second.asked().len());
+    let entrances = second.asked().len() - 1;
+    assert_eq!(asked, (1 + 2 * entrances, 1 + entrances));
+    let unread: Vec<&str> = corpus
+        .unreachable
+        .iter()
+        .map(|(site, _)| site.as_str())
+        .collect();
+    assert_eq!(unread, ["gone.example"]);
+    // The same sites give the same numbers, however they came.
+    let at_once = read(&[&Arc::new(whole())]);
+    assert_eq!(corpus.sites, at_once.sites);
+}
+
 fn read_for_training(web: &Arc<ScriptedWeb>, pages_per_site: usize) -> Corpus {
     let labels = Labels::parse("site.example\tsailing\n").expect("labels");
-    let limits = WalkLimits {
-        pages_per_site,
-        sites_at_once: 8,
-        parse: crate::LIMITS,
-    };
+    let limits = training_limits(pages_per_site);
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let reading = Corpus::read(web.clone(), &labels.labels, limits, |_| {});
     runtime.expect("a runtime").block_on(reading)
+}
+
+fn training_limits(pages_per_site: usize) -> WalkLimits {
+    WalkLimits {
+        pages_per_site,
+        sites_at_once: 8,
+        parse: crate::LIMITS,
+    }
 }
