@@ -129,6 +129,26 @@ fn assert_kept_and_shown_once(shown: &[Value], kept: &[Value]) {
     }
 }
 
+/// What was shown can be listed and explained, although nobody has closed the store.
+fn assert_readable(place: &Place, state: &str, shown: &[Value]) {
+    let listed = kept(place, state);
+    assert_kept_and_shown_once(shown, &listed);
+    let last = shown.last().expect("a verdict");
+    let host = last["host"].as_str().expect("a host");
+    let inspected = lines(&place.run(&format!("inspect {host} --json --state {state}")));
+    let [known] = &inspected[..] else {
+        panic!("one object: {inspected:?}");
+    };
+    assert_eq!(known["host"], host);
+    for field in ["seq", "verdict", "confidence", "pages"] {
+        assert_eq!(known["judged"][field], last[field], "{field} of {known}");
+    }
+    let pages = known["pages"].as_array().expect("pages");
+    assert_eq!(Some(pages.len() as u64), last["pages"].as_u64(), "{known}");
+    // It is a look only: what was under way is not lost by it.
+    assert_eq!(kept(place, state), listed);
+}
+
 /// What a crawl found out about each site, whenever and by whatever way it came there.
 fn outcomes(kept: &[Value]) -> BTreeMap<String, [&Value; 6]> {
     let outcomes = kept.iter().map(|line| {
@@ -227,6 +247,9 @@ fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
         let verdicts = kill(&place, &crawl, attempt, 1);
         fruitful += usize::from(!verdicts.is_empty());
         shown.extend(verdicts);
+        if attempt == 7 {
+            assert_readable(&place, "killed", &shown);
+        }
     }
     assert!(
         fruitful >= 40,
