@@ -200,6 +200,29 @@ pub(crate) fn settings(place: &Place, web: &Pathologies, service: &str, more: &s
     fs::write(place.path("daemon.toml"), settings).expect("settings");
 }
 
+/// The settings with other topics.
+fn set_topics(place: &Place, topics: &str) {
+    let all = fs::read_to_string(place.path("daemon.toml")).expect("settings");
+    let other = all.replace("topics = ['boats', 'few']", &format!("topics = [{topics}]"));
+    assert_ne!(other, all);
+    fs::write(place.path("daemon.toml"), other).expect("settings");
+}
+
+/// The figures of a daemon that say what its only topic does.
+pub(crate) fn topic_states(topic: &str) -> String {
+    let (_runtime, _web, place) = place();
+    topics(&place, &[(topic, "wanted = 1")]);
+    set_topics(&place, &format!("'{topic}'"));
+    let daemon = Daemon::start(&place);
+    daemon.shows(&format!(
+        "sitescout_topic_state{{reason=\"wanted_reached\",state=\"idle\",topic=\"{topic}\"}} 1"
+    ));
+    let (_, figures) = daemon.get("/metrics");
+    let states = figures.split_inclusive('\n');
+    let states = states.filter(|line| line.contains("sitescout_topic_state"));
+    states.collect()
+}
+
 const IDLE: [&str; 2] = [
     "sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1",
     "sitescout_topic_state{reason=\"wanted_reached\",state=\"idle\",topic=\"few\"} 1",
