@@ -553,6 +553,73 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
     }
 }
 
+/// A machine without a battery begins in 1970, and some are set to the wrong century.
+#[tokio::test]
+async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
+    const HOUR: Duration = Duration::from_hours(1);
+    for shelf in Shelf::all().await {
+        let now = SystemTime::now();
+        let (past, future) = (SystemTime::UNIX_EPOCH, now + 36_500 * DAY);
+        shelf
+            .enter(&["good.example", "shy.test", "new.org"], false)
+            .await;
+        // The border knows no time.
+        let first = shelf.take_at(2, past - DAY).await;
+        assert_eq!(first, ["good.example", "shy.test"]);
+        let deferred_until = async |host: &str, not_before| {
+            let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before });
+            shelf.judge(host, deferred, Vec::new()).await
+        };
+        shelf
+            .judge("good.example", Verdict::Relevant, Vec::new())
+            .await;
+        deferred_until("shy.test", now + HOUR).await;
+        assert_eq!(shelf.take_at(9, past).await, ["new.org"]);
+        shelf
+            .judge("new.org", Verdict::Irrelevant, Vec::new())
+            .await;
+
+        // The clock goes back: nobody is due. It goes forward: both are, once.
+        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, future).await, ["shy.test", "good.example"]);
+        for again in [future, past, now] {
+            assert_eq!(shelf.take_at(9, again).await, [""; 0], "handed out");
+        }
+
+        // Who is deferred by a clock that is wrong is due by that clock, and by a right one.
+        deferred_until("shy.test", past + HOUR).await;
+        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, past + HOUR).await, ["shy.test"]);
+        deferred_until("shy.test", past + HOUR).await;
+        assert_eq!(shelf.take_at(9, now).await, ["shy.test"]);
+        // A time that is far off is kept, and does not run over.
+        deferred_until("shy.test", future).await;
+        assert_eq!(shelf.take_at(9, future - HOUR).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, future + HOUR).await, ["shy.test"]);
+        shelf.judge("shy.test", Verdict::Relevant, Vec::new()).await;
+
+        // A look that was broken off in the wrong century is made when its time has come.
+        let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
+        shelf.judge("good.example", interrupted, Vec::new()).await;
+        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
+        assert_eq!(shelf.take_at(9, now + 29 * DAY).await, [""; 0]);
+        assert_eq!(
+            shelf.take_at(9, now + 31 * DAY).await,
+            ["good.example", "shy.test"]
+        );
+        for host in ["good.example", "shy.test"] {
+            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+        }
+        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.relevant, totals.irrelevant), (2, 1));
+        assert_eq!((totals.border, totals.taken, totals.deferred), (0, 0, 0));
+        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        assert_eq!(judged.len(), 3);
+    }
+}
+
 #[tokio::test]
 async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
     for shelf in Shelf::all().await {
