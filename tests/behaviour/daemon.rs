@@ -7,10 +7,12 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use sitescout::classify::SiteModel;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -31,6 +33,8 @@ pub(crate) struct Daemon {
     /// What systemd hears. It is read all the time, as systemd does.
     notified: Receiver<String>,
     pub(crate) log: Receiver<Value>,
+    /// Its log is not read while this is held.
+    reading: Arc<Mutex<()>>,
     /// Where its probes are.
     address: String,
 }
@@ -57,18 +61,22 @@ impl Daemon {
         let mut child = command.spawn().expect("a process");
         let errors = child.stderr.take().expect("a pipe");
         let (tell, log) = mpsc::channel();
+        let reading = Arc::new(Mutex::new(()));
+        let allowed = Arc::clone(&reading);
         thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 if tell.send(line).is_err() {
                     return;
                 }
+                drop(allowed.lock());
             }
         });
         let mut daemon = Self {
             child,
             notified,
             log,
+            reading,
             address: String::new(),
         };
         let served = daemon.hear("figures and probes are served");
@@ -517,6 +525,203 @@ fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
         });
         assert_eq!(lost.count(), 0, "{topic}");
     }
+}
+
+/// `systemctl stop` comes when it comes: also while verdicts are written.
+#[test]
+fn a_daemon_that_is_stopped_again_and_again_keeps_what_it_told_and_judges_nothing_twice() {
+    let (_runtime, web, place) = large_place();
+    // Visits are broken off, so that the end comes in the middle of things.
+    settings(
+        &place,
+        &web,
+        "",
+        "[external]\ncrawlers = 4\ndrain = '0 s'\n",
+    );
+    let mut told: Vec<(String, String, u64)> = Vec::new();
+    for round in 0..20_u64 {
+        let daemon = Daemon::start(&place);
+        let mut note = |line: &Value| {
+            let fields = &line["fields"];
+            if fields["message"] == "judged" {
+                let text = |name: &str| fields[name].as_str().expect("a text").to_owned();
+                let number = fields["seq"].as_u64().expect("a number");
+                told.push((text("topic"), text("site"), number));
+            }
+        };
+        for _ in 0..=round % 4 {
+            note(&daemon.hear("judged"));
+        }
+        thread::sleep(Duration::from_millis(round * 7 % 40));
+        daemon.signal("TERM");
+        while let Ok(line) = daemon.log.recv_timeout(LONGEST) {
+            note(&line);
+        }
+        assert!(daemon.end().success(), "round {round}");
+    }
+    let mut kept: Vec<(String, String, u64)> = Vec::new();
+    for topic in ["boats", "few"] {
+        let export = format!("export --topic {topic} --format jsonl --all --state state");
+        for line in lines(&place.run(&export)) {
+            let host = line["host"].as_str().expect("a host").to_owned();
+            kept.push((
+                topic.to_owned(),
+                host,
+                line["seq"].as_u64().expect("a number"),
+            ));
+        }
+    }
+    told.sort();
+    kept.sort();
+    // Who ends in good order tells all that it keeps.
+    assert_eq!(told, kept);
+    let mut sites: Vec<(String, String)> = Vec::new();
+    sites.extend(
+        kept.iter()
+            .map(|(topic, site, _)| (topic.clone(), site.clone())),
+    );
+    sites.dedup();
+    assert_eq!(sites.len(), kept.len(), "judged twice");
+    let mut numbers: Vec<u64> = kept.iter().map(|(_, _, number)| *number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=kept.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_daemon_judges_by_another_model_after_a_reload() {
+    let (_runtime, web, place) = place();
+    settings(
+        &place,
+        &web,
+        "",
+        "[external]\nold_verdicts = 'rejudge-all'\n",
+    );
+    let daemon = Daemon::start(&place);
+    for figure in IDLE {
+        daemon.shows(figure);
+    }
+    let fingerprint = |model: &Path| {
+        let bytes = fs::read(model).expect("a model");
+        let model = SiteModel::from_bytes(&bytes).expect("a model");
+        model.fingerprint().to_string()
+    };
+    let own = place.path("models/boats/site-model.bin");
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/astronomy/site-model.bin");
+    let (old, new) = (fingerprint(&own), fingerprint(&other));
+    assert_ne!(old, new);
+    fs::copy(&other, &own).expect("a model");
+    daemon.signal("HUP");
+    daemon.hear("reloaded");
+    loop {
+        let idle = daemon.hear("idle");
+        if idle["fields"]["topic"] == "boats" {
+            break;
+        }
+    }
+    daemon.signal("TERM");
+    assert!(daemon.end().success());
+    let verdicts = |topic: &str| {
+        let export = format!("export --topic {topic} --format jsonl --all --state state");
+        let mut lines = lines(&place.run(&export));
+        lines.retain(|line| line["verdict"] != "undecided");
+        assert!(lines.len() > 2, "{lines:?}");
+        lines
+    };
+    for line in verdicts("boats") {
+        assert_eq!(line["model"], new, "{line}");
+        assert_eq!(
+            line["verdict"], "irrelevant",
+            "no site is about stars: {line}"
+        );
+    }
+    for line in verdicts("few") {
+        assert_eq!(line["model"], old, "{line}");
+    }
+}
+
+/// The whole web is slow, and at last it does not answer at all.
+#[test]
+fn a_daemon_on_a_slow_web_is_alive_and_stops_all_the_same() {
+    let (_runtime, web, place) = large_place();
+    // Nobody waits for the others here: who waited for them to stop would do so for an hour.
+    let hour = Duration::from_hours(1);
+    for number in 0..8 {
+        let links = (1..8).map(|next| format!("<a href='http://{}/'>next</a>", site_name(next)));
+        let page: String = links.collect();
+        let wait = match number {
+            0 => Duration::from_secs(3),
+            _ => hour,
+        };
+        web.script(&site_name(number), move |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            _ => Reply::html(page.clone()).after(wait),
+        });
+    }
+    settings(
+        &place,
+        &web,
+        "",
+        "[external]\ncrawlers = 4\ndrain = '1 s'\n[fetch.limits]\nfirst_byte = '1 h'\n",
+    );
+    let daemon = Daemon::start(&place);
+    daemon.judges("boats");
+    // For longer than a loop may take to come round.
+    let fed = (0..70).map(|_| daemon.notifies("WATCHDOG=1"));
+    assert_eq!(fed.count(), 70);
+    assert_eq!(daemon.get("/livez").0, 200);
+    assert_eq!(daemon.get("/readyz").0, 200);
+    daemon.shows("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"} 1");
+    daemon.signal("TERM");
+    daemon.notifies("STOPPING=1");
+    assert!(daemon.end().success());
+    // Whom it was waiting for is visited another time.
+    let totals = place.run("export --everything --state state");
+    let dump = text(&totals.stdout);
+    for number in 1..8 {
+        assert!(dump.contains(&site_name(number)), "{dump}");
+    }
+    let judged = place.run("export --topic boats --format jsonl --all --state state");
+    assert_eq!(hosts(&lines(&judged)), [site_name(0)]);
+}
+
+/// Nobody reads the log, the pipe is full, and the loop that has something to say waits for
+/// ever: as good as any way to be stuck that can be had from outside.
+#[test]
+fn a_daemon_whose_loop_is_stuck_does_not_feed_the_watchdog() {
+    let (_runtime, _web, place) = large_place();
+    // With two topics all threads could be stuck, and nobody would be left to say so.
+    set_topics(&place, "'boats'");
+    let daemon = Daemon::start(&place);
+    daemon.notifies("WATCHDOG=1");
+    let reading = Arc::clone(&daemon.reading);
+    let unread = reading.lock().expect("no panic");
+    let begin = Instant::now();
+    let told = loop {
+        let (status, told) = daemon.get("/livez");
+        if status != 200 {
+            break told;
+        }
+        assert!(begin.elapsed() < LONGEST, "it is never stuck");
+        thread::sleep(Duration::from_millis(100));
+    };
+    assert!(
+        told.contains("503") && told.contains("stuck: topic boats"),
+        "{told}"
+    );
+    // What was on its way may still come; then systemd would have waited long enough.
+    thread::sleep(WATCHDOG / 2);
+    let late = daemon.notified.try_iter().count();
+    assert!(late > 0, "it was fed before");
+    let fed = daemon.notified.recv_timeout(2 * WATCHDOG);
+    assert!(fed.is_err(), "{fed:?}");
+    // Who can go on is alive again.
+    drop(unread);
+    let stuck = daemon.hear("the watchdog is not fed");
+    assert_eq!(stuck["fields"]["loops"], "topic boats");
+    daemon.notifies("WATCHDOG=1");
+    assert_eq!(daemon.get("/livez").0, 200);
+    daemon.signal("TERM");
+    assert!(daemon.end().success());
 }
 
 #[test]
