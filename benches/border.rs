@@ -234,17 +234,17 @@ fn in_child(kind: Kind, size: usize, settings: &StoreSettings) -> Figures {
 
 fn measure(kind: Kind, size: usize, settings: &StoreSettings) -> Figures {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let before = memory("VmRSS:");
+    let before = memory("self", "VmRSS:");
     let mut crawl = Crawl::start(kind.open(directory.path(), settings).expect("a store"));
     let new = crawl.fill(size);
     let filled = crawl.store.disk_bytes();
-    let filled_mb = megabytes(memory("VmRSS:").saturating_sub(before));
+    let filled_mb = megabytes(memory("self", "VmRSS:").saturating_sub(before));
     // The first block warms up.
     let blocks: Vec<(Cost, Cost)> = (0..=BLOCKS).map(|_| crawl.block()).skip(1).collect();
     let grown = crawl.store.disk_bytes().saturating_sub(filled);
     let edges = (BLOCKS + 1) * ORDERS_OF_A_BLOCK * ORDER_SITES * EDGES_OF_A_SITE;
     let sync_ms = crawl.sync_ms();
-    let most_mb = megabytes(memory("VmHWM:").saturating_sub(before));
+    let most_mb = megabytes(memory("self", "VmHWM:").saturating_sub(before));
     drop(crawl);
     Figures {
         new,

@@ -313,7 +313,7 @@ fn crawl(
     let settings = settings(server, crawlers);
     let runtime = runtime();
     let state = tempfile::tempdir_in(directory).expect("a directory");
-    let before = memory("VmRSS:");
+    let before = memory("self", "VmRSS:");
     let store = match side {
         Side::InMemory => KeyValueStore::in_memory(),
         _ => KeyValueStore::open(state.path(), &settings.store),
@@ -349,7 +349,7 @@ fn crawl(
         sites: totals.relevant + totals.irrelevant + totals.undecided,
         cpu,
         wall,
-        memory: memory("VmHWM:").saturating_sub(before),
+        memory: memory("self", "VmHWM:").saturating_sub(before),
     };
     assert!(
         totals.relevant > totals.undecided && totals.irrelevant > totals.undecided,
@@ -394,7 +394,7 @@ fn fetch_all(
     let hosts = Arc::new(hosts);
     let limits = parse_limits(&settings(server, at_once));
     let runtime = runtime();
-    let before = memory("VmRSS:");
+    let before = memory("self", "VmRSS:");
     let mut clock = CpuClock::of_process("self");
     let start = clock.now();
     let fetched = runtime.block_on(async {
@@ -418,7 +418,7 @@ fn fetch_all(
         sites: hosts.len() as u64,
         cpu,
         wall,
-        memory: memory("VmHWM:").saturating_sub(before),
+        memory: memory("self", "VmHWM:").saturating_sub(before),
     }
 }
 

@@ -376,7 +376,7 @@ impl Sample {
             wall: begun.elapsed(),
             totals,
             edges,
-            memory: memory("VmRSS:"),
+            memory: memory("self", "VmRSS:"),
             open: OpenThings::now(),
             store: store.disk_bytes(),
         }

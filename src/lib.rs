@@ -20,11 +20,11 @@
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
 //! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
 //! | [`internal`] | the internal crawler: samples one site until its class is sure | web config telemetry fetch parse classify |
-//! | [`verdicts`] | the single exit for outcomes: one atomic record, then shown | web config telemetry store |
+//! | [`verdicts`] | the single exit for outcomes: one atomic record, then shown; lists of relevant sites | web config telemetry store |
 //! | [`external`] | the external crawler: ranks unseen sites, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
 //! | [`training`] | labelled sites to a site model and its card | web config telemetry fetch parse classify |
 //! | [`lab`] | offline evaluation: the same crawlers, measured; a generated web, and its server | web config telemetry store fetch parse classify internal verdicts external training |
-//! | [`service`] | the daemon: topics for months, systemd, figures and probes | web config telemetry store fetch parse classify internal verdicts external |
+//! | [`service`] | the daemon: topics for months, systemd, figures and probes, API, feed, dashboard | web config telemetry store fetch parse classify internal verdicts external |
 //! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab service |
 //!
 //! # The walk of a site

@@ -64,10 +64,10 @@ impl Moment {
     }
 }
 
-/// A line of `/proc/self/status`, in bytes: `VmRSS:` is the memory of this process, `VmHWM:`
-/// the most it ever had.
-pub(crate) fn memory(line: &str) -> usize {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+/// A line of the status of a process, in bytes: `VmRSS:` is its memory, `VmHWM:` the most it
+/// ever had. `self` is this process.
+pub(crate) fn memory(process: &str, line: &str) -> usize {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("Linux");
     let found = status.lines().find_map(|text| text.strip_prefix(line));
     let kilobytes = found.expect("the line").trim().trim_end_matches(" kB");
     kilobytes.parse::<usize>().expect("a number") << 10

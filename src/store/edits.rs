@@ -19,7 +19,7 @@ use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
-/// The longest note that is kept, in bytes.
+/// The longest note that is kept, in bytes; so that no record is too long.
 const NOTE_BYTES: usize = 2_000;
 
 impl Ledger {

@@ -1,7 +1,8 @@
 //! What survives a crash: the graph of sites, the border, verdicts and their evidence.
 //!
-//! [`SiteStore`] is the door. Behind it stands one ordered map of bytes, on disk or in
-//! memory ([`KeyValueStore`]); whoever crawls cannot tell which.
+//! [`SiteStore`] is the door for crawlers, [`DirectoryStore`] for readers and editors. Behind both
+//! stands one ordered map of bytes, on disk or in memory ([`KeyValueStore`]); whoever crawls cannot
+//! tell which.
 //!
 //! The promises, which every store keeps and `tests/behaviour/stores.rs` holds it to:
 //!

@@ -28,74 +28,9 @@ mkdir -p "$copy"
 cp "$here"/.npmrc "$here"/package.json "$here"/package-lock.json "$here"/*.mjs "$copy"
 (cd "$copy" && npm ci --no-audit --no-fund --silent)
 
-place=$(mktemp -d)
-processes=()
-stop() {
-  for process in "${processes[@]}"; do
-    kill "$process" 2> /dev/null || true
-  done
-  for process in "${processes[@]}"; do
-    wait "$process" 2> /dev/null || true
-  done
-  rm -rf "$place"
-}
-trap stop EXIT
-
-# Says what a process wrote, if it ended before it was told to.
-alive() {
-  if ! kill -0 "$1" 2> /dev/null; then
-    echo "it ended too soon:" >&2
-    tail -n 20 "$2" >&2
-    exit 1
-  fi
-}
-
 echo '== against the mock'
 node "$copy/dashboard.mjs" --mock "$@"
 
 echo '== against a daemon on a generated web'
-sites=400
-seed=1
-topic=chess
-
-"$binary" serve-web --sites $sites --seed $seed --truth > "$place/truth.tsv"
-# Not `head`, which would close the pipe on awk.
-awk -F '\t' -v topic=$topic \
-  '$2 == topic ? ++wanted <= 8 : ++other <= 40' "$place/truth.tsv" > "$place/labels.tsv"
-start=$(awk -F '\t' -v topic=$topic '$2 == topic { print $1; exit }' "$place/truth.tsv")
-(cd "$place" && "$binary" train $topic --web generated:$sites,$seed --labels labels.tsv --out models) \
-  > "$place/training" 2>&1 || { cat "$place/training" >&2; exit 1; }
-printf 'name = "%s"\nstart_sites = ["%s"]\n' $topic "$start" > "$place/models/$topic/topic.toml"
-
-"$binary" serve-web --sites $sites --seed $seed --port 0 > "$place/web" 2>&1 &
-web=$!
-processes+=("$web")
-until grep -q '^resolve' "$place/web"; do
-  alive "$web" "$place/web"
-  sleep 0.1
-done
-
-port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
-echo a-token-of-this-test > "$place/token"
-cat > "$place/daemon.toml" << SETTINGS
-$(sed -n '/^\[fetch\]/,$p' "$place/web")
-[fetch.politeness]
-pause = "0 s"
-[service]
-topics = ["$topic"]
-models = "$place/models"
-state = "$place/state"
-listen = "127.0.0.1:0"
-low_disk = 0
-[api]
-listen = "127.0.0.1:$port"
-token_file = "$place/token"
-SETTINGS
-(cd "$place" && exec "$binary" run --config daemon.toml) > "$place/log" 2>&1 &
-daemon=$!
-processes+=("$daemon")
-until node -e 'fetch(process.argv[1]).then(() => {}, () => process.exit(1))' "http://127.0.0.1:$port/"; do
-  alive "$daemon" "$place/log"
-  sleep 0.2
-done
-node "$copy/dashboard.mjs" --url "http://127.0.0.1:$port/" --token-file "$place/token"
+"$root/.ci/with-daemon.sh" "$binary" bash -c \
+  'node "$0" --url "$SITESCOUT_API/" --token-file "$SITESCOUT_TOKEN_FILE"' "$copy/dashboard.mjs"

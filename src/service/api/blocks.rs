@@ -36,7 +36,7 @@ pub(super) struct BlockNote {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewBlock {
-    /// Why, for others to read; at most 2,000 bytes
+    /// Why, for others to read; at most 500 characters
     #[serde(default)]
     #[schema(max_length = 500)]
     note: String,

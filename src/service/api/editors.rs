@@ -20,15 +20,15 @@ use super::sites::limit;
 /// So many decisions come at once at most.
 const MOST_DECISIONS: usize = 10_000;
 
-/// The longest note, in bytes.
-pub(super) const NOTE_BYTES: usize = 2_000;
+/// The longest note, in characters.
+const NOTE_LENGTH: usize = 500;
 
 /// What an editor says
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewDecision {
     decision: Choice,
-    /// Why, for others to read; at most 2,000 bytes
+    /// Why, for others to read; at most 500 characters
     #[serde(default)]
     #[schema(max_length = 500)]
     note: String,
@@ -208,10 +208,10 @@ pub(super) async fn recheck(
 
 /// A note that can be kept.
 pub(super) fn checked_note(note: String) -> Result<String, Problem> {
-    match note.len() > NOTE_BYTES {
+    let length = note.chars().count();
+    match length > NOTE_LENGTH {
         true => Err(Problem::bad_request(format!(
-            "`note` has {} bytes; it may have {NOTE_BYTES}",
-            note.len()
+            "`note` has {length} characters; it may have {NOTE_LENGTH}"
         ))),
         false => Ok(note),
     }
