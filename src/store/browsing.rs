@@ -233,6 +233,11 @@ impl<'e> Reader<'e> {
         Ok(record.map(BlockRecord::into_block))
     }
 
+    pub(super) fn identity(&self) -> Result<String, StoreError> {
+        let identity: Option<u64> = self.records.get(keys::IDENTITY)?;
+        Ok(format!("{:016x}", identity.unwrap_or_default()))
+    }
+
     pub(super) fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError> {
         Ok(self.records.get_raw(&keys::pause(topic))?.is_some())
     }

@@ -34,6 +34,10 @@ pub trait DirectoryStore: SiteStore {
     /// The number of the last change of each list. Whoever follows a feed waits for it.
     fn feed_heads(&self) -> watch::Receiver<FeedHeads>;
 
+    /// Which store it is: another one after an import, so that whoever follows a feed does not
+    /// go on with numbers that mean something else.
+    async fn identity(&self) -> Result<String, StoreError>;
+
     /// The last number of the sequence that is durable.
     fn last_number(&self) -> u64;
 

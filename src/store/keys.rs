@@ -3,6 +3,7 @@
 //! | key | record |
 //! |---|---|
 //! | `m` | the store: version, counters |
+//! | `S` | which store it is |
 //! | `t` topic name | its number |
 //! | `n` topic | the topic: name, ordering, totals |
 //! | `s` topic host | a site: how it stands, and where in its life it is |
@@ -26,7 +27,7 @@
 //! | `b` host | a host that was blocked by an edit |
 //! | `w` topic | there while the topic is paused by an edit |
 //! | `z` topic | how the crawl went: points of its curve |
-//! | `y` topic | the block and allow lists by which the list was last gone through |
+//! | `y` topic | the block and allow lists by which the list was last gone through; 0 while that is done |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
@@ -39,6 +40,7 @@ use crate::web::SiteId;
 use super::{Rank, TopicId};
 
 pub(super) const STORE: &[u8] = b"m";
+pub(super) const IDENTITY: &[u8] = b"S";
 pub(super) const TOPICS: &[u8] = b"t";
 pub(super) const SEQUENCE: &[u8] = b"q";
 pub(super) const AGED: &[u8] = b"a";

@@ -58,8 +58,10 @@ pub(super) enum Cause {
     Decided(u64),
     /// A host was blocked, or is no longer.
     Blocked,
-    /// The lists of the operator are others than before, or the topic had no list yet.
+    /// The lists of the operator are others than before.
     Reviewed,
+    /// The topic had no list yet: it gets the one that it would have had from the beginning.
+    Founded,
 }
 
 /// Puts a site that has a verdict on the list, or takes it off, as those who may say so want it.
@@ -87,7 +89,7 @@ pub(super) fn relist(
     let is_told = match cause {
         Cause::Decided(_) => is_listed || was_listed || opinion.is_some(),
         Cause::Judged(_) => is_listed || was_listed,
-        Cause::Blocked | Cause::Reviewed => is_listed != was_listed,
+        Cause::Blocked | Cause::Reviewed | Cause::Founded => is_listed != was_listed,
     };
     if !is_told {
         return Ok(None);
@@ -106,8 +108,8 @@ pub(super) fn relist(
     };
     let seq = match (cause, &old) {
         (Cause::Judged(seq) | Cause::Decided(seq), _) => seq,
-        // As if the list had been kept from the beginning.
-        (Cause::Reviewed, None) => verdict.seq(),
+        (Cause::Founded, None) => verdict.seq(),
+        // Whoever follows may have read past the number of the verdict.
         _ => next_number(changes)?,
     };
     if let Some(old) = old {
@@ -118,7 +120,7 @@ pub(super) fn relist(
         change,
         reason: reason(&verdict, opinion, is_blocked, was_listed, cause).to_owned(),
         at: records::seconds(match cause {
-            Cause::Reviewed if seq == verdict.seq() => verdict.judged_at(),
+            Cause::Founded => verdict.judged_at(),
             _ => SystemTime::now(),
         }),
     };
@@ -141,20 +143,25 @@ fn reason(
         (false, Some(Opinion::Accept), _) => "accepted",
         (false, Some(Opinion::Reject), _) => "rejected",
         (false, None, Cause::Decided(_)) => "withdrawn",
-        (false, None, Cause::Judged(_) | Cause::Reviewed) => match verdict.verdict() {
-            Verdict::Relevant if was_listed => "judged-again",
-            Verdict::Relevant => "judged",
-            Verdict::Irrelevant => "irrelevant",
-            Verdict::Undecided(reason) => reason.name(),
-        },
+        (false, None, Cause::Judged(_) | Cause::Reviewed | Cause::Founded) => {
+            match verdict.verdict() {
+                Verdict::Relevant if was_listed => "judged-again",
+                Verdict::Relevant => "judged",
+                Verdict::Irrelevant => "irrelevant",
+                Verdict::Undecided(reason) => reason.name(),
+            }
+        }
     }
 }
+
+/// Stands for lists of the operator by which a list is being gone through.
+pub(super) const UNDER_REVIEW: u64 = 0;
 
 /// Tells lists of the operator apart.
 pub(super) fn fingerprint(hosts: &HostLists) -> u64 {
     // Patterns hold no line ends.
     let lists = [hosts.block.join("\n"), hosts.allow.join("\n")];
-    xxh3_64(lists.join("\n\n").as_bytes())
+    xxh3_64(lists.join("\n\n").as_bytes()).max(UNDER_REVIEW + 1)
 }
 
 /// Whether an edit has blocked a host.

@@ -636,6 +636,10 @@ impl DirectoryStore for KeyValueStore {
         self.writer.feed_heads()
     }
 
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.browse(|reader| reader.identity()).await
+    }
+
     fn last_number(&self) -> u64 {
         self.writer.durable()
     }

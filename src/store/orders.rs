@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
 use crate::web::{PageUrl, SiteId, SiteReport, UndecidedReason, Verdict};
 
@@ -80,6 +82,9 @@ impl Ledger {
         if changes.get::<StoreRecord>(keys::STORE)?.is_none() {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
         }
+        if changes.get_raw(keys::IDENTITY)?.is_none() {
+            changes.put(keys::IDENTITY.to_vec(), &new_identity());
+        }
         check_border(changes)?;
         let mut upkeep = VecDeque::new();
         // Stores that were begun before lists were kept, and dumps without them.
@@ -88,7 +93,7 @@ impl Ledger {
                 .get_raw(&keys::listed_by(TopicId(number)))?
                 .is_none()
             {
-                upkeep.push_back(Upkeep::list(TopicId(number), HostLists::default()));
+                upkeep.push_back(Upkeep::found_list(TopicId(number)));
             }
         }
         Ok(Self {
@@ -172,12 +177,8 @@ impl Ledger {
         });
         let recheck = Upkeep::recheck(changes, number, topic.recheck_after)?;
         self.upkeep.extend(recheck);
-        let listed_by: Option<u64> = changes.get(&keys::listed_by(number))?;
-        if listed_by != Some(listing::fingerprint(&open.hosts)) {
-            changes.remove(keys::listed_by(number));
-            self.upkeep
-                .push_back(Upkeep::list(number, open.hosts.clone()));
-        }
+        let review = Upkeep::review_list(changes, number, &open.hosts)?;
+        self.upkeep.extend(review);
         for (_, site) in self.returned.extract_if(.., |(topic, _)| *topic == number) {
             let known = site_record(changes, number, &site)?;
             open.place(changes, number, &site, known);
@@ -856,6 +857,14 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
         returned.push((topic, site));
     }
     Ok(returned)
+}
+
+/// A number that no other store has. It is not part of a dump: a store that is read from one
+/// goes its own way, and whoever followed the first is to notice.
+fn new_identity() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let moment = since.unwrap_or_default().as_nanos();
+    xxh3_64(format!("{moment} {}", std::process::id()).as_bytes())
 }
 
 /// The next number of the sequence.

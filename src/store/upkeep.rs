@@ -42,7 +42,7 @@ enum Task {
     /// Look at relevant sites again so long after they were judged, or never.
     Recheck { after: Option<Duration> },
     /// Put everybody on the list who belongs there, and nobody else.
-    List { hosts: HostLists },
+    List { hosts: HostLists, cause: Cause },
 }
 
 // === impl Upkeep ===
@@ -99,13 +99,35 @@ impl Upkeep {
         }))
     }
 
-    /// Its end is noted by the lists, so that it is done once for each.
-    pub(super) fn list(topic: TopicId, hosts: HostLists) -> Self {
+    /// Makes the list of a topic that has none, whatever the operator thinks of its sites.
+    pub(super) fn found_list(topic: TopicId) -> Self {
+        let hosts = HostLists::default();
+        let cause = Cause::Founded;
         Self {
             topic,
-            task: Task::List { hosts },
+            task: Task::List { hosts, cause },
             after: keys::of_topic(b'v', topic),
         }
+    }
+
+    /// None if the list was gone through by these lists of the operator. Else notes that it is to
+    /// be, whatever they are when the topic is opened next.
+    pub(super) fn review_list(
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        hosts: &HostLists,
+    ) -> Result<Option<Self>, StoreError> {
+        let done: Option<u64> = changes.get(&keys::listed_by(topic))?;
+        if done == Some(listing::fingerprint(hosts)) {
+            return Ok(None);
+        }
+        changes.put(keys::listed_by(topic), &listing::UNDER_REVIEW);
+        let (hosts, cause) = (hosts.clone(), Cause::Reviewed);
+        Ok(Some(Self {
+            topic,
+            task: Task::List { hosts, cause },
+            after: keys::of_topic(b'v', topic),
+        }))
     }
 
     /// Does a portion, and says whether that was the last.
@@ -137,10 +159,10 @@ impl Upkeep {
                         reschedule(changes, topic, key, &verdict, *after)?;
                     }
                 }
-                Task::List { hosts } => {
+                Task::List { hosts, cause } => {
                     let site = keys::last_host(key);
                     let site = site.ok_or_else(|| StoreError::damaged(key, "it names no site"))?;
-                    listing::relist(changes, topic, &site, Cause::Reviewed, hosts)?;
+                    listing::relist(changes, topic, &site, *cause, hosts)?;
                     listing::ask_editors(changes, topic, &site, None)?;
                 }
             }
@@ -163,7 +185,7 @@ impl Upkeep {
                         changes.remove(keys::AGED.to_vec());
                     }
                 }
-                Task::List { hosts } => {
+                Task::List { hosts, .. } => {
                     changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
                 }
             }

@@ -191,6 +191,9 @@ fn topics_and_sites_say_what_they_are_and_why() {
     let status = client.get("/v1/status").json();
     assert!(status["fetches"]["2xx"].as_u64().expect("a count") > 10);
     assert_eq!(status["writes"], true);
+    let store = status["store"].as_str().expect("a name");
+    let feed = client.get(&format!("/v1/feed?topic=boats&after=1&store={store}"));
+    assert!(feed.head.contains(&format!("sitescout-store: {store}")));
     // By portions of any size, the same sites in the same order.
     let all = client.get("/v1/sites?topic=boats&limit=1000").json();
     let all = all["sites"].as_array().expect("sites").clone();
@@ -493,7 +496,8 @@ fn what_is_wrong_is_told_and_the_crawl_goes_on() {
         ("/v1/feed", "bad-request"),
         ("/v1/feed?topic=boats&after=-1", "bad-request"),
         ("/v1/feed?topic=boats&wait=3600", "bad-request"),
-        ("/v1/feed?topic=boats&after=999999999", "conflict"),
+        ("/v1/feed?topic=boats&after=999999999", "other-store"),
+        ("/v1/feed?topic=boats&store=another", "other-store"),
         ("/v1/sites?cursor=x", "bad-request"),
         ("/v1/sites?cursor=h9.", "bad-request"),
         ("/v1/sites?limit=0", "bad-request"),

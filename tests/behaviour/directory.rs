@@ -274,10 +274,16 @@ async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
             .await
             .expect("a topic");
         assert_eq!(feed(&shelf, 4).await, [], "once is enough");
+        // Judged while it is kept out; when it is let in, nobody has read past it.
+        judged(&shelf, &[("late.example", Verdict::Relevant)]).await;
+        assert_eq!(feed(&shelf, 4).await, []);
         shelf.store.open_topic(with(&[])).await.expect("a topic");
         assert_eq!(
-            feed(&shelf, 4).await,
-            [line(5, "good.example", "added", "judged")]
+            feed(&shelf, 5).await,
+            [
+                line(6, "good.example", "added", "judged"),
+                line(7, "late.example", "added", "judged")
+            ]
         );
     }
 }
@@ -508,6 +514,8 @@ async fn everything_people_said_survives_a_dump() {
                 false => assert_eq!(listed, [("bad.test", "added")]),
             }
             assert!(copy.store.is_paused(topic).await.expect("a read"));
+            let identity = async |store: &KeyValueStore| store.identity().await.expect("a name");
+            assert_ne!(identity(&copy.store).await, identity(&shelf.store).await);
             assert_eq!(
                 copy.store.blocks(None, 9).await.expect("blocks"),
                 shelf.store.blocks(None, 9).await.expect("blocks")

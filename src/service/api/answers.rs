@@ -119,6 +119,19 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// Whoever followed another store has to begin anew.
+    pub(super) fn other_store(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "other-store", message)
+    }
+
+    /// It will be there in a moment.
+    pub(super) fn starting(message: String) -> Self {
+        Self {
+            retry_after: Some(1),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "starting", message)
+        }
+    }
+
     pub(super) fn unauthorized(message: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message.to_owned())
     }

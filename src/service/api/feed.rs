@@ -1,13 +1,14 @@
 //! The changes of a list, for directories that follow it.
 //!
 //! Invariant: whoever asks with the last number that it was told misses nothing, however long
-//! it was away. A number that the store never gave means that the store is not the one that
-//! was followed, and is refused rather than waited for.
+//! it was away. Numbers mean nothing in another store: whoever names the store that it followed,
+//! or comes with a number that this one never gave, is refused rather than misled.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -23,6 +24,9 @@ use super::sites::limit;
 /// Where it is asked for.
 pub(super) const PATH: &str = "/v1/feed";
 
+/// The header that names the store.
+const STORE: HeaderName = HeaderName::from_static("sitescout-store");
+
 /// So many changes come at once at most.
 const MOST_CHANGES: usize = 10_000;
 
@@ -34,6 +38,9 @@ pub(super) struct FeedWanted {
     topic: String,
     /// Changes with higher numbers; 0 for all
     after: Option<u64>,
+    /// The store that gave the number, as the header `sitescout-store` named it. If it is another
+    /// one by now, 409 `other-store`
+    store: Option<String>,
     /// If there are none, wait so many seconds for one
     #[param(minimum = 0, maximum = 60)]
     wait: Option<u64>,
@@ -68,7 +75,11 @@ pub(super) struct FeedLine {
     tag = "feed",
     params(FeedWanted),
     responses(
-        (status = 200, content((String = "application/x-ndjson"))),
+        (
+            status = 200,
+            content((String = "application/x-ndjson")),
+            headers(("sitescout-store" = String, description = "Which store it is"))
+        ),
         (status = "4XX", body = ProblemBody),
         (status = "5XX", body = ProblemBody)
     )
@@ -84,14 +95,15 @@ pub(super) async fn follow(
         let message = format!("`wait` must be from 0 to {}", LONGEST_WAIT.as_secs());
         return Err(Problem::bad_request(message));
     }
-    let last = api.store.last_number();
-    if after > last {
-        return Err(Problem::conflict(format!(
-            "the store has numbers up to {last}, so it is not the one that gave {after}: it may \
-             have been restored from a backup; begin again with `after=0`"
+    let topic = api.topic_id(&wanted.topic).await?;
+    let store = api.store.identity().await?;
+    let is_other = wanted.store.is_some_and(|followed| followed != store);
+    if is_other || after > api.store.last_number() {
+        return Err(Problem::other_store(format!(
+            "this store is not the one that gave {after}: it may have been restored from a \
+             backup; begin again with `after=0`, and drop what does not come"
         )));
     }
-    let topic = api.topic_id(&wanted.topic).await?;
     let mut changes = api.store.feed(topic, after, most).await?;
     let is_worth_waiting = changes.is_empty() && !wait.is_zero();
     if is_worth_waiting && timeout(wait, api.news(topic, after)).await.is_ok() {
@@ -100,7 +112,11 @@ pub(super) async fn follow(
     let changes = changes
         .into_iter()
         .map(|entry| FeedLine::new(&wanted.topic, entry));
-    Ok(lines(changes, None))
+    let mut response = lines(changes, None);
+    if let Ok(store) = HeaderValue::from_str(&store) {
+        response.headers_mut().insert(STORE, store);
+    }
+    Ok(response)
 }
 
 // === impl Api ===

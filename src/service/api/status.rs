@@ -19,6 +19,8 @@ pub(super) struct Status {
     started_at: String,
     /// Whether there is a token, so that writing is possible
     writes: bool,
+    /// Which store it is; another one after an import
+    store: String,
     /// The last number of the sequence
     last_seq: u64,
     /// Requests for pages since the start, by outcome
@@ -53,10 +55,12 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, 
         )
     });
     let (fetches, memory_bytes, store_bytes, crawlers_busy) = figures.await.unwrap_or_default();
+    let store = api.store.identity().await?;
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION"),
         started_at: date(api.started),
         writes: api.orders.borrow().plan.token.is_some(),
+        store,
         last_seq: api.store.last_number(),
         fetches,
         memory_bytes,

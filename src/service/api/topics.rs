@@ -169,7 +169,7 @@ impl Api {
     /// The number of a topic that is crawled for or was.
     pub(super) async fn topic_id(&self, name: &str) -> Result<TopicId, Problem> {
         let id = self.stored_topic(name).await?;
-        id.ok_or_else(|| Problem::conflict(format!("the topic `{name}` is being opened")))
+        id.ok_or_else(|| Problem::starting(format!("the topic `{name}` is being opened")))
     }
 
     /// A topic as the settings have it.
