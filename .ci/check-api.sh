@@ -5,9 +5,12 @@
 #   .ci/with-daemon.sh BINARY .ci/check-api.sh SCHEMATHESIS
 set -euo pipefail
 
+schemathesis=$(realpath "$1")
+# It leaves files where it is started.
+cd "$(dirname "$SITESCOUT_TOKEN_FILE")"
 # Not `positive_data_acceptance`: what fits the description may still name a topic or a host that
 # there is not. Not `object_level_authorization`: there are no users.
-"$1" run "$SITESCOUT_API/v1/openapi.json" \
+"$schemathesis" run "$SITESCOUT_API/v1/openapi.json" \
   --header "Authorization: Bearer $(cat "$SITESCOUT_TOKEN_FILE")" \
   --checks all \
   --exclude-checks positive_data_acceptance,object_level_authorization \

@@ -1,31 +1,34 @@
 #!/usr/bin/env bash
-# Checks the unit without installing anything: every line means something to systemd, and the
-# sandbox is as tight as it was.
+# Checks the units without installing anything: every line means something to systemd, and the
+# sandboxes are as tight as they were.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# From 0, sealed, to 10, open. The unit has 1.1; what is left is the network, which a crawler
-# needs.
+# From 0, sealed, to 10, open. The unit of the daemon has 1.1; what is left is the network, which a
+# crawler needs.
 most_exposure=1.5
 
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
 
-# systemd insists that programs are there, and this one may not be installed.
-install -m 755 /bin/true "$scratch/sitescout"
-sed "s|/usr/bin/sitescout|$scratch/sitescout|" sitescout.service > "$scratch/sitescout.service"
-said=$(systemd-analyze verify --man=no "$scratch/sitescout.service" 2>&1) || true
-if [ -n "$said" ]; then
-  # Unknown keys and values are no errors to it, only worth a line.
-  echo "$said" >&2
-  exit 1
-fi
+# systemd insists that programs are there, and these may not be installed.
+install -m 755 /bin/true "$scratch/program"
+for unit in sitescout.service examples/sitescout-directory.service; do
+  checked=$scratch/$(basename "$unit")
+  sed -E "s,^(Exec(Start|Reload)=)/usr/(bin/sitescout|local/lib/sitescout/directory.py),\1$scratch/program," \
+    "$unit" > "$checked"
+  said=$(systemd-analyze verify --man=no "$checked" 2>&1) || true
+  if [ -n "$said" ]; then
+    # Unknown keys and values are no errors to it, only worth a line.
+    echo "$said" >&2
+    exit 1
+  fi
 
-# The threshold is compared with ten times the exposure.
-if ! systemd-analyze security --no-pager --offline=true \
-  --threshold="$(awk "BEGIN { print $most_exposure * 10 }")" \
-  "$scratch/sitescout.service" > "$scratch/exposure"; then
-  cat "$scratch/exposure" >&2
-  exit 1
-fi
-tail -n 1 "$scratch/exposure"
+  # The threshold is compared with ten times the exposure.
+  if ! systemd-analyze security --no-pager --offline=true \
+    --threshold="$(awk "BEGIN { print $most_exposure * 10 }")" "$checked" > "$scratch/exposure"; then
+    cat "$scratch/exposure" >&2
+    exit 1
+  fi
+  tail -n 1 "$scratch/exposure"
+done
