@@ -4,7 +4,7 @@ import { read, v1, write } from './api.js';
 import { facts, field, foreign, form, h, keyed, moment, outLink, routeTo, setText } from './elements.js';
 import { confidenceMark, decisionMark, evidenceBlocks, verdictMark } from './evidence.js';
 import { act } from './live.js';
-import { confidence, decisionInWords, label, shown, whole } from './words.js';
+import { confidence, counted, decisionInWords, label, shown, whole } from './words.js';
 
 export function siteView(scope, host) {
   const entrance = h('p', { class: 'lead' });
@@ -75,7 +75,7 @@ function detailFacts(detail) {
     visited && ['Reading ended', label(detail.stop_reason)],
     visited && ['Judged', moment(detail.judged_at)],
     ['Rank', confidence(detail.rank)],
-    ['Recommended', `by ${whole(detail.edges)} sites of ${whole(detail.domains)} domains`],
+    ['Recommended', `by ${counted(detail.edges, 'site')} of ${counted(detail.domains, 'domain')}`],
     detail.recheck && ['Recheck due', moment(detail.recheck)],
     detail.address && ['Address', shown(detail.address)],
     detail.start && ['Start site', 'yes, so never counted as a find'],
