@@ -323,25 +323,21 @@ impl Daemon {
         );
         let file = place.join("daemon.toml");
         fs::write(&file, settings).expect("room");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_sitescout"))
-            .args(["run", "--config"])
-            .arg(file)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("a process");
-        let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
-        let address = loop {
-            let mut line = String::new();
-            log.read_line(&mut line).expect("a line");
-            let line: Value = serde_json::from_str(&line).expect("a line of the log");
-            if line["fields"]["message"] == "the API is served" {
-                let address = line["fields"]["address"].as_str().expect("an address");
-                break address.parse().expect("an address");
+        loop {
+            let mut process = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+                .args(["run", "--config"])
+                .arg(&file)
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("a process");
+            let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
+            if let Some(address) = where_it_is(&mut log) {
+                // Nobody reads the rest, but it must go somewhere.
+                std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+                return Self { process, address };
             }
-        };
-        // Nobody reads the rest, but it must go somewhere.
-        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
-        Self { process, address }
+            let _ = process.wait();
+        }
     }
 
     fn memory(&self) -> usize {
@@ -354,6 +350,24 @@ impl Drop for Daemon {
         // It may have ended by itself; either way it is gone after this.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Where the API is served, by the log; none if the store is still being closed by whoever filled
+/// it.
+fn where_it_is(log: &mut impl BufRead) -> Option<SocketAddr> {
+    loop {
+        let mut line = String::new();
+        log.read_line(&mut line).expect("a line");
+        if line.contains("in use by another process") {
+            return None;
+        }
+        let told: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("the daemon says: {line} ({error})"));
+        if told["fields"]["message"] == "the API is served" {
+            let address = told["fields"]["address"].as_str().expect("an address");
+            return Some(address.parse().expect("an address"));
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::reading::verdict_place;
-use super::records::{self, VerdictRecord};
+use super::records::{self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
 use super::transaction::Transaction;
 use super::{
-    Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, SequenceOrder, SitePlace,
-    SitePortion, SiteQuery, StoreError, TopicId, VerdictKind,
+    Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, Recommendation, SequenceOrder,
+    SiteFile, SitePlace, SitePortion, SiteQuery, StoreError, TopicId, VerdictKind,
 };
 
 /// So many verdicts are looked at for one portion, however few of them are wanted: nobody is to
@@ -154,6 +154,50 @@ impl<'e> Reader<'e> {
             }
         }
         Ok(portion.ended())
+    }
+
+    /// Everything known about a site.
+    pub(super) fn site(
+        &self,
+        topic: TopicId,
+        site: &SiteId,
+    ) -> Result<Option<SiteFile>, StoreError> {
+        let reader = &self.records;
+        let Some(known) = reader.get::<SiteRecord>(&keys::site(topic, site))? else {
+            return Ok(None);
+        };
+        let mut recommended_by = Vec::new();
+        for entry in reader.scan(&keys::edges_to(topic, site)) {
+            let (key, value) = entry?;
+            let edge: EdgeRecord = records::decode(&key, &value)?;
+            let source = keys::edge_source(&key);
+            recommended_by.push(Recommendation {
+                source: source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?,
+                global: edge.global.into(),
+                local: edge.local.into(),
+                pages: edge.pages,
+            });
+        }
+        let judged: Option<VerdictRecord> = reader.get(&keys::verdict(topic, site))?;
+        let judged = judged.filter(|verdict| verdict.seq() <= self.durable);
+        let evidence: Option<EvidenceRecord> = reader.get(&keys::evidence(topic, site))?;
+        let evidence = evidence.filter(|_| judged.is_some());
+        let key = keys::site(topic, site);
+        let damaged = |_| StoreError::damaged(&key, "its entrance is no address");
+        Ok(Some(SiteFile {
+            site: site.clone(),
+            entrance: known.entrance.parse().map_err(damaged)?,
+            standing: known.standing(),
+            recommended_by,
+            judged: judged.map(|record| record.into_judged(site.clone())),
+            recheck: match known.phase {
+                Phase::Recheck(due) => Some(records::time(due)),
+                _ => None,
+            },
+            evidence: evidence.map(EvidenceRecord::into_evidence),
+            decision: self.decision(topic, site)?,
+            is_listed: self.is_listed(topic, site)?,
+        }))
     }
 
     pub(super) fn queue(

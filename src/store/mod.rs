@@ -45,7 +45,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::{HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::Metrics;
@@ -446,6 +446,10 @@ pub enum StoreError {
     Closed(String),
 }
 
+/// So many readers of lists and files of sites are served at once. Crawls read beside them, on the
+/// same threads, and must not wait for a thousand of them.
+const BROWSERS: usize = 16;
+
 /// So many lines of a dump are read ahead.
 const LINES_AHEAD: usize = 256;
 
@@ -454,6 +458,8 @@ const LINES_AHEAD: usize = 256;
 pub struct KeyValueStore {
     engine: Arc<dyn Engine>,
     writer: Writer,
+    /// Places for readers of lists and files of sites, however many there are.
+    browsers: Arc<Semaphore>,
 }
 
 // === impl KeyValueStore ===
@@ -491,7 +497,11 @@ impl KeyValueStore {
 
     fn over(engine: Arc<dyn Engine>, settings: &StoreSettings) -> Result<Self, StoreError> {
         let writer = Writer::start(Arc::clone(&engine), settings.clone())?;
-        Ok(Self { engine, writer })
+        Ok(Self {
+            engine,
+            writer,
+            browsers: Arc::new(Semaphore::new(BROWSERS)),
+        })
     }
 
     /// Every record of the store, in an order in which they can be read again. Whoever writes
@@ -531,6 +541,8 @@ impl KeyValueStore {
         &self,
         read: impl FnOnce(Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // It is never closed.
+        let _place = self.browsers.acquire().await;
         let durable = self.writer.durable();
         self.read(move |engine| read(Reader::new(engine, durable)))
             .await
@@ -614,9 +626,8 @@ impl SiteStore for KeyValueStore {
     }
 
     async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError> {
-        let (site, durable) = (site.clone(), self.writer.durable());
-        self.read(move |engine| reading::site(engine, topic, &site, durable))
-            .await
+        let site = site.clone();
+        self.browse(move |reader| reader.site(topic, &site)).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be read without the writer.
+//! What crawls read, without the writer.
 //!
 //! Invariant: a verdict is shown only when it is durable, that is, when its number is at most
 //! the last that was synced. One that was confirmed keeps its number, so its new confidence may
@@ -8,16 +8,11 @@ use std::net::IpAddr;
 
 use crate::web::{ModelFingerprint, SiteId};
 
-use super::browsing::Reader;
 use super::engine::Engine;
 use super::keys;
-use super::records::{
-    self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, TopicNumber, TopicRecord, VerdictRecord,
-};
+use super::records::{self, TopicNumber, TopicRecord, VerdictRecord};
 use super::transaction::Transaction;
-use super::{
-    JudgedSite, NextDue, Progress, Recommendation, SiteFile, StoreError, TopicId, TopicTotals,
-};
+use super::{JudgedSite, NextDue, Progress, StoreError, TopicId, TopicTotals};
 
 pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
     let topics = engine.scan(keys::TOPICS, None).map(|entry| {
@@ -110,48 +105,4 @@ pub(super) fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId
     let site = host.parse();
     let site = site.map_err(|_| StoreError::damaged(key, NO_VERDICT))?;
     Ok((TopicId(number), site))
-}
-
-pub(super) fn site(
-    engine: &dyn Engine,
-    topic: TopicId,
-    site: &SiteId,
-    durable: u64,
-) -> Result<Option<SiteFile>, StoreError> {
-    let reader = Transaction::new(engine);
-    let Some(known) = reader.get::<SiteRecord>(&keys::site(topic, site))? else {
-        return Ok(None);
-    };
-    let mut recommended_by = Vec::new();
-    for entry in reader.scan(&keys::edges_to(topic, site)) {
-        let (key, value) = entry?;
-        let edge: EdgeRecord = records::decode(&key, &value)?;
-        let source = keys::edge_source(&key);
-        recommended_by.push(Recommendation {
-            source: source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?,
-            global: edge.global.into(),
-            local: edge.local.into(),
-            pages: edge.pages,
-        });
-    }
-    let judged: Option<VerdictRecord> = reader.get(&keys::verdict(topic, site))?;
-    let judged = judged.filter(|verdict| verdict.seq() <= durable);
-    let evidence: Option<EvidenceRecord> = reader.get(&keys::evidence(topic, site))?;
-    let evidence = evidence.filter(|_| judged.is_some());
-    let damaged = |_| StoreError::damaged(&keys::site(topic, site), "its entrance is no address");
-    let browsed = Reader::new(engine, durable);
-    Ok(Some(SiteFile {
-        site: site.clone(),
-        entrance: known.entrance.parse().map_err(damaged)?,
-        standing: known.standing(),
-        recommended_by,
-        judged: judged.map(|record| record.into_judged(site.clone())),
-        recheck: match known.phase {
-            Phase::Recheck(due) => Some(records::time(due)),
-            _ => None,
-        },
-        evidence: evidence.map(EvidenceRecord::into_evidence),
-        decision: browsed.decision(topic, site)?,
-        is_listed: browsed.is_listed(topic, site)?,
-    }))
 }
