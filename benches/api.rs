@@ -46,7 +46,7 @@ use counting::{CpuClock, memory};
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use serving::Server;
-use sitescout::config::{ExternalSettings, HostLists, OldVerdicts, StoreSettings};
+use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
     DirectoryStore, Edit, KeyValueStore, NewSite, Outcome, Resolution, SiteStore, Taking,
@@ -407,7 +407,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         old_verdicts: OldVerdicts::Keep,
         recheck_after: ExternalSettings::default().recheck_after,
         watched_pages: 5_000,
-        hosts: HostLists::default(),
+        hosts: Arc::default(),
     };
     let topic = store.open_topic(opening).await.expect("a topic");
     let mut number = 0;

@@ -42,6 +42,7 @@ mod counting;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use counting::{CpuClock, Moment, memory};
@@ -49,7 +50,7 @@ use mimalloc::MiMalloc;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use sitescout::config::{ExternalSettings, HostLists, OldVerdicts, StoreSettings};
+use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError, TakenSite, Taking,
@@ -297,7 +298,7 @@ impl Crawl {
             old_verdicts: OldVerdicts::Keep,
             recheck_after: ExternalSettings::default().recheck_after,
             watched_pages: 5_000,
-            hosts: HostLists::default(),
+            hosts: Arc::default(),
         };
         let topic = runtime
             .block_on(store.open_topic(opening))

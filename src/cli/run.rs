@@ -138,6 +138,10 @@ fn token(settings: &ApiSettings) -> anyhow::Result<Option<Token>> {
                  `token_file` in [api], or set `listen` there to a loopback address"
             );
         }
+        ensure!(
+            !settings.reads_need_token,
+            "nobody could read the API: `reads_need_token` in [api] needs `token_file` beside it"
+        );
         return Ok(None);
     };
     let text = fs::read_to_string(path);

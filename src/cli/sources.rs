@@ -7,7 +7,6 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
@@ -22,6 +21,7 @@ use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, SiteStore, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
+pub(super) use crate::verdicts::date;
 use crate::verdicts::set_readable;
 use crate::web::{PageUrl, SiteId, SiteVisit};
 
@@ -252,8 +252,14 @@ pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Re
     })
 }
 
-/// No topic is named twice.
+/// No topic is named twice, or stands elsewhere than the others.
 pub(super) fn check_topic_names(topics: &[String]) -> anyhow::Result<()> {
+    let is_path = |topic: &&String| topic.contains(['/', '\\']) || topic.starts_with('.');
+    if let Some(path) = topics.iter().find(is_path) {
+        bail!(
+            "the topic `{path}` is named by a path; a topic is the name of a directory of models"
+        );
+    }
     let mut names = BTreeSet::new();
     match topics.iter().find(|topic| !names.insert(*topic)) {
         Some(twice) => bail!("the topic {twice} is named twice"),
@@ -352,11 +358,6 @@ pub(super) async fn topic_of(store: &KeyValueStore, name: Option<&str>) -> anyho
         ),
         None => format!("say with --topic which: {}", names.join(", ")),
     })
-}
-
-/// As in `2026-11-16T09:30:00Z`.
-pub(super) fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Whether a file tells everybody on the machine what is in it.

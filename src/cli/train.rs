@@ -276,6 +276,11 @@ fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bo
             decisions.push((line.host.parse().with_context(place)?, is_accepted));
         }
     }
+    ensure!(
+        !decisions.is_empty(),
+        "{} has no decision for the topic `{topic}`",
+        file.display()
+    );
     Ok(decisions)
 }
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::section::Section;
-use super::value::{byte_size, hosts, listen_address, optional, optional_text, whole_number};
+use super::value::{
+    boolean, byte_size, hosts, listen_address, optional, optional_text, whole_number,
+};
 
 /// `[api]`: the HTTP API and the dashboard of `sitescout run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// The file with the token that writing needs.
     pub token_file: Option<PathBuf>,
+    /// Whether reading needs the token on a loopback address, too.
+    pub reads_need_token: bool,
     /// Names under which it may be asked for, beside addresses and `localhost`.
     pub hosts: Vec<String>,
     /// So many requests a second may come from one address; 0: any number.
@@ -28,6 +32,7 @@ impl Default for ApiSettings {
         Self {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_465))),
             token_file: None,
+            reads_need_token: false,
             hosts: Vec::new(),
             requests_per_second: 200,
             body_bytes: 1 << 20,
@@ -43,6 +48,7 @@ impl ApiSettings {
             token_file: api.value("token_file", self.token_file.clone(), |value| {
                 Ok(optional_text(value)?.map(PathBuf::from))
             }),
+            reads_need_token: api.value("reads_need_token", self.reads_need_token, boolean),
             hosts: api.value("hosts", self.hosts.clone(), hosts),
             requests_per_second: api.value(
                 "requests_per_second",

@@ -1,5 +1,6 @@
 //! `[external]`: how the graph of sites is walked.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::section::Section;
@@ -40,13 +41,20 @@ pub struct ExternalSettings {
     pub seed: u64,
 }
 
-/// Which hosts an operator lets in.
+/// Which hosts an operator lets in, ready to be asked: the answer costs the same however long the
+/// lists are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLists {
-    /// Hosts that are kept out.
-    pub block: Vec<String>,
-    /// If there are any, all others are kept out.
-    pub allow: Vec<String>,
+    block: HostPatterns,
+    allow: HostPatterns,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct HostPatterns {
+    has_all: bool,
+    hosts: BTreeSet<String>,
+    /// Everything below these is covered.
+    domains: BTreeSet<String>,
 }
 
 /// What becomes of verdicts that another model made than the topic has now.
@@ -144,32 +152,84 @@ impl ExternalSettings {
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
     pub fn permits(&self, host: &str) -> bool {
-        permits(&self.block, &self.allow, host)
+        let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
+        !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
     }
 
     /// Both lists by themselves.
     #[must_use]
     pub fn host_lists(&self) -> HostLists {
-        HostLists {
-            block: self.block.clone(),
-            allow: self.allow.clone(),
-        }
+        HostLists::new(&self.block, &self.allow)
     }
 }
 
 // === impl HostLists ===
 
 impl HostLists {
+    /// Lists of patterns: hosts, `*.` with a domain, or `*`. If any are allowed, no others are.
+    #[must_use]
+    pub fn new(block: &[String], allow: &[String]) -> Self {
+        Self {
+            block: HostPatterns::new(block),
+            allow: HostPatterns::new(allow),
+        }
+    }
+
     /// Whether they let a host in. Blocking wins.
     #[must_use]
     pub fn permit(&self, host: &str) -> bool {
-        permits(&self.block, &self.allow, host)
+        !self.block.cover(host) && (self.allow.is_empty() || self.allow.cover(host))
+    }
+
+    /// All patterns in an order of their own, to tell lists apart.
+    pub fn patterns(&self) -> impl Iterator<Item = String> {
+        let named = |list: &'static str, patterns: &HostPatterns| {
+            let hosts = patterns
+                .hosts
+                .iter()
+                .map(move |host| format!("{list} {host}"));
+            let domains = patterns.domains.iter();
+            let domains = domains.map(move |domain| format!("{list} *.{domain}"));
+            let all = patterns.has_all.then(|| format!("{list} *"));
+            hosts.chain(domains).chain(all).collect::<Vec<_>>()
+        };
+        let block = named("block", &self.block);
+        block.into_iter().chain(named("allow", &self.allow))
     }
 }
 
-fn permits(block: &[String], allow: &[String], host: &str) -> bool {
-    let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
-    !is_on(block) && (allow.is_empty() || is_on(allow))
+// === impl HostPatterns ===
+
+impl HostPatterns {
+    fn new(patterns: &[String]) -> Self {
+        let mut sorted = Self::default();
+        for pattern in patterns {
+            match pattern.strip_prefix("*.") {
+                _ if pattern == "*" => sorted.has_all = true,
+                Some(domain) => {
+                    sorted.domains.insert(domain.to_owned());
+                }
+                None => {
+                    sorted.hosts.insert(pattern.clone());
+                }
+            }
+        }
+        sorted
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.has_all && self.hosts.is_empty() && self.domains.is_empty()
+    }
+
+    /// As [`covers`] says for each of them.
+    fn cover(&self, host: &str) -> bool {
+        let without_www = host.strip_prefix("www.").unwrap_or(host);
+        let mut parents = host.match_indices('.').filter(|(at, _)| *at > 0);
+        self.has_all
+            || self.hosts.contains(host)
+            || self.hosts.contains(without_www)
+            || parents.any(|(at, _)| self.domains.contains(&host[at + 1..]))
+    }
 }
 
 impl Default for ExternalSettings {
@@ -240,6 +300,8 @@ mod tests {
     fn blocking_wins_over_allowing() {
         let mut settings = ExternalSettings::default();
         assert!(settings.permits("any.example"));
+        let none = settings.host_lists();
+        assert!(none.permit("any.example"));
         settings.block = vec!["*.spam.test".to_owned(), "bad.example".to_owned()];
         assert!(!settings.permits("a.spam.test"));
         assert!(settings.permits("spam.test"));
@@ -248,5 +310,42 @@ mod tests {
         assert!(settings.permits("good.example"));
         assert!(!settings.permits("bad.example"));
         assert!(!settings.permits("spam.test"));
+    }
+
+    #[test]
+    fn lists_that_are_ready_say_what_their_patterns_say() {
+        let hosts = [
+            "spam.test",
+            "a.spam.test",
+            "b.a.spam.test",
+            "nospam.test",
+            "bad.example",
+            "www.bad.example",
+            "x.bad.example",
+            "good.example",
+            ".test",
+        ];
+        let lists: [&[&str]; 5] = [
+            &[],
+            &["*"],
+            &["*.spam.test"],
+            &["bad.example"],
+            &["*.test", "*.example"],
+        ];
+        let owned = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect();
+        for block in lists {
+            for allow in lists {
+                let settings = ExternalSettings {
+                    block: owned(block),
+                    allow: owned(allow),
+                    ..ExternalSettings::default()
+                };
+                let ready = settings.host_lists();
+                for host in hosts {
+                    let wanted = settings.permits(host);
+                    assert_eq!(ready.permit(host), wanted, "{block:?} {allow:?} {host}");
+                }
+            }
+        }
     }
 }

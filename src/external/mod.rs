@@ -29,7 +29,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 
-use crate::config::{ExternalSettings, ResolveRule, Settings, Strategy};
+use crate::config::{ExternalSettings, HostLists, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
     NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking,
@@ -102,6 +102,8 @@ pub struct ExternalCrawler {
     ordering: Arc<dyn Ordering>,
     pool: Pool,
     settings: ExternalSettings,
+    /// Hosts that the operator lets in.
+    hosts: Arc<HostLists>,
     /// Hosts that are found here are ours, however many share an address.
     mapped: Vec<ResolveRule>,
     goals: Goals,
@@ -126,6 +128,7 @@ impl ExternalCrawler {
         settings: &Settings,
     ) -> Result<Self, StoreError> {
         let external = settings.external.clone();
+        let hosts = Arc::new(external.host_lists());
         let ordering = topic.ordering;
         let metrics = topic.metrics.of_topic(&topic.name);
         let opening = TopicOpening {
@@ -136,7 +139,7 @@ impl ExternalCrawler {
             old_verdicts: external.old_verdicts,
             recheck_after: external.recheck_after,
             watched_pages: external.pprs_window as u64,
-            hosts: external.host_lists(),
+            hosts: Arc::clone(&hosts),
         };
         let id = store.open_topic(opening).await?;
         let full = store.full_addresses(id, external.sites_per_address());
@@ -151,6 +154,7 @@ impl ExternalCrawler {
             metrics,
             mapped: settings.fetch.resolve.clone(),
             settings: external,
+            hosts,
             store,
             topic: id,
             ordering,
@@ -319,7 +323,7 @@ impl ExternalCrawler {
                 full_addresses: self.full_addresses_for(&taken),
                 ..SiteVisit::entering(&taken.entrance)
             };
-            match self.settings.permits(taken.site.host()) && !taken.is_blocked {
+            match self.hosts.permit(taken.site.host()) && !taken.is_blocked {
                 true => self.pool.visit(taken, visit),
                 false => self.pool.refuse(taken, visit),
             }
@@ -404,7 +408,7 @@ impl ExternalCrawler {
     }
 
     fn permits(&self, entrance: &PageUrl) -> bool {
-        self.settings.permits(entrance.site().host())
+        self.hosts.permit(entrance.site().host())
     }
 }
 

@@ -40,7 +40,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -302,6 +302,8 @@ impl Service {
             board: Arc::clone(board),
             orders: orders.clone(),
             started: SystemTime::now(),
+            trials: Arc::new(Semaphore::new(api::TRIALS)),
+            pausing: Mutex::default(),
         };
         let routes = api::router(api, &settings, is_loopback, probes);
         Ok(Some(server::serve(listener, routes, settings.connections)))

@@ -24,10 +24,10 @@ use super::api::Peer;
 const HEAD: Duration = Duration::from_secs(15);
 
 /// A conversation ends after this time, when the answer under way is given.
-const LIFE: Duration = Duration::from_mins(10);
+const LIFE: Duration = Duration::from_mins(3);
 
 /// Whoever has not read its last answer by then does not want it.
-const FAREWELL: Duration = Duration::from_mins(2);
+const FAREWELL: Duration = Duration::from_secs(100);
 
 /// The longest head of a request.
 const HEAD_BYTES: usize = 32 << 10;

@@ -48,6 +48,8 @@ impl TopicLoop {
                 return Ok(());
             };
             if let Some(reason) = now.reason_to_rest(&self.name) {
+                // Its list follows the settings, and it takes start sites, also while it rests.
+                self.open(topic, &now).await?;
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(reason), totals.as_ref());
                 self.rest(&mut orders, reason).await?;
@@ -67,12 +69,12 @@ impl TopicLoop {
         }
     }
 
-    async fn crawl(
+    /// Opens the topic in the store, by the settings of now.
+    async fn open(
         &self,
         topic: &PlannedTopic,
         now: &Orders,
-        mut orders: watch::Receiver<Orders>,
-    ) -> Result<(EndReason, TopicTotals), StoreError> {
+    ) -> Result<ExternalCrawler, StoreError> {
         let settings = &now.plan.settings;
         let limits = ParseLimits {
             max_links: settings.parse.max_links,
@@ -96,6 +98,16 @@ impl TopicLoop {
         let store = Arc::clone(&self.store);
         let external = ExternalCrawler::open(store, crawl, &self.seats, settings).await?;
         external.start_at(topic.starts.clone()).await?;
+        Ok(external)
+    }
+
+    async fn crawl(
+        &self,
+        topic: &PlannedTopic,
+        now: &Orders,
+        mut orders: watch::Receiver<Orders>,
+    ) -> Result<(EndReason, TopicTotals), StoreError> {
+        let external = self.open(topic, now).await?;
         let external = external.with_heartbeat(Arc::clone(&self.heartbeat));
         let totals = self.totals().await?;
         self.show(TopicState::Crawling, totals.as_ref());

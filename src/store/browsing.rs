@@ -1,7 +1,8 @@
 //! What readers and editors see, read without the writer.
 //!
 //! Invariant: what has a number is shown only when it is durable, that is, when its number is
-//! at most the last that was synced.
+//! at most the last that was synced. What has none, and is read while a commit is under way, is
+//! read again after it (`Writer::read_between_commits`).
 
 use crate::web::{SiteId, Verdict};
 
@@ -20,6 +21,9 @@ use super::{
 /// So many verdicts are looked at for one portion, however few of them are wanted: nobody is to
 /// keep the disk busy with one question.
 const LOOKED_AT: usize = 5_000;
+
+/// So many edges to a site are read at most; popular ones have millions.
+const EDGES_READ: usize = 10_000;
 
 /// A reader at a moment.
 pub(super) struct Reader<'e> {
@@ -167,7 +171,7 @@ impl<'e> Reader<'e> {
             return Ok(None);
         };
         let mut recommended_by = Vec::new();
-        for entry in reader.scan(&keys::edges_to(topic, site)) {
+        for entry in reader.scan(&keys::edges_to(topic, site)).take(EDGES_READ) {
             let (key, value) = entry?;
             let edge: EdgeRecord = records::decode(&key, &value)?;
             let source = keys::edge_source(&key);

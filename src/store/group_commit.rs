@@ -9,8 +9,9 @@
 //! written any more: what is on the disk is whole, and what followed was never promised.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use prometheus::Histogram;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -34,6 +35,12 @@ const QUEUE_LENGTH: usize = 1_024;
 
 /// So many orders share a commit, so that the first is not kept waiting by the last.
 const GROUP_LENGTH: usize = 256;
+
+/// A reader that commits overtake tries so often.
+const TRIES: usize = 8;
+
+/// A reader waits so long for a commit, and then takes what there is.
+const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -63,6 +70,9 @@ struct Notes {
     durable: AtomicU64,
     /// The number of the last durable change of each list.
     feed_heads: watch::Sender<FeedHeads>,
+    /// Odd while something was applied that is not synced yet; it grows with every change of that.
+    commit: Mutex<u64>,
+    is_at_rest: Condvar,
     /// Where the time of commits is noted, if anybody wants to know.
     commits: OnceLock<Histogram>,
 }
@@ -83,10 +93,10 @@ impl Writer {
         transaction.accept_order();
         engine.apply(transaction.into_changes())?;
         engine.sync()?;
-        keep_up(&*engine, &mut ledger)?;
-        let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
         let notes = Arc::new(Notes::default());
+        keep_up(&*engine, &mut ledger, &notes)?;
         notes.tell_durable(&*engine)?;
+        let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
         let shared = Arc::clone(&notes);
         let started = thread::Builder::new()
             .name("store".to_owned())
@@ -100,6 +110,13 @@ impl Writer {
     /// The number of the last verdict that is durable.
     pub(super) fn durable(&self) -> u64 {
         self.notes.durable.load(Ordering::Acquire)
+    }
+
+    /// Reads between two commits if that can be had, so that nothing is seen that is not durable,
+    /// nor anything missed that is about to move. Who reads so long that commits overtake it, as
+    /// through a whole list, sees what [`Writer::durable`] lets it.
+    pub(super) fn read_between_commits<T>(&self, read: impl Fn() -> T) -> T {
+        self.notes.read_between_commits(read)
     }
 
     /// The number of the last durable change of each list, as it grows.
@@ -141,17 +158,16 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
         }
         let changes = transaction.into_changes();
         let started = Instant::now();
+        notes.begin_commit();
         let committed = engine.apply(changes).and_then(|()| match is_durable {
             true => engine.sync().and_then(|()| notes.tell_durable(engine)),
             false => Ok(()),
         });
+        notes.end_commit();
         if let Some(commits) = notes.commits.get().filter(|_| is_durable) {
             commits.observe(started.elapsed().as_secs_f64());
         }
-        let committed = committed.and_then(|()| match ledger.has_upkeep() {
-            true => keep_up(engine, &mut ledger).and_then(|()| notes.tell_durable(engine)),
-            false => Ok(()),
-        });
+        let committed = committed.and_then(|()| keep_up(engine, &mut ledger, notes));
         let failure = committed.err();
         if let Some(error) = &failure {
             tracing::error!(%error, "the store writes no more");
@@ -168,13 +184,17 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
 }
 
 /// Does what is to be done before anybody is answered, a portion at a time.
-fn keep_up(engine: &dyn Engine, ledger: &mut Ledger) -> Result<(), StoreError> {
+fn keep_up(engine: &dyn Engine, ledger: &mut Ledger, notes: &Notes) -> Result<(), StoreError> {
     while ledger.has_upkeep() {
         let mut transaction = Transaction::new(engine);
         ledger.keep_up(&mut transaction)?;
         transaction.accept_order();
-        engine.apply(transaction.into_changes())?;
-        engine.sync()?;
+        notes.begin_commit();
+        let committed = engine.apply(transaction.into_changes());
+        let committed = committed.and_then(|()| engine.sync());
+        let committed = committed.and_then(|()| notes.tell_durable(engine));
+        notes.end_commit();
+        committed?;
     }
     Ok(())
 }
@@ -182,6 +202,47 @@ fn keep_up(engine: &dyn Engine, ledger: &mut Ledger) -> Result<(), StoreError> {
 // === impl Notes ===
 
 impl Notes {
+    fn begin_commit(&self) {
+        *self.lock_commit() += 1;
+    }
+
+    fn end_commit(&self) {
+        *self.lock_commit() += 1;
+        self.is_at_rest.notify_all();
+    }
+
+    /// The number of the present commit; none while one is under way.
+    fn commit(&self) -> Option<u64> {
+        Some(*self.lock_commit()).filter(|number| number.is_multiple_of(2))
+    }
+
+    fn read_between_commits<T>(&self, read: impl Fn() -> T) -> T {
+        for _ in 0..TRIES {
+            let Some(before) = self.wait_for_rest() else {
+                break;
+            };
+            let result = read();
+            if self.commit() == Some(before) {
+                return result;
+            }
+        }
+        read()
+    }
+
+    /// The number of the present commit, after the one under way has ended; none if that takes too
+    /// long.
+    fn wait_for_rest(&self) -> Option<u64> {
+        let is_busy = |number: &mut u64| !number.is_multiple_of(2);
+        let at_rest = &self.is_at_rest;
+        let waited = at_rest.wait_timeout_while(self.lock_commit(), LONGEST_COMMIT, is_busy);
+        let (number, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        Some(*number).filter(|number| number.is_multiple_of(2))
+    }
+
+    fn lock_commit(&self) -> MutexGuard<'_, u64> {
+        self.commit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What the engine has now is durable.
     fn tell_durable(&self, engine: &dyn Engine) -> Result<(), StoreError> {
         let store: Option<StoreRecord> = Transaction::new(engine).get(keys::STORE)?;
@@ -256,12 +317,11 @@ fn settle<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use super::*;
-    use crate::config::{HostLists, OldVerdicts};
+    use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
     use crate::store::{KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
@@ -345,7 +405,7 @@ mod tests {
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
             watched_pages: 5_000,
-            hosts: HostLists::default(),
+            hosts: Arc::default(),
         };
         let topic = store.open_topic(topic).await.unwrap();
         (store, topic)
@@ -382,6 +442,24 @@ mod tests {
             pairs.iter().all(|pair| *pair == ["apply", "sync"]),
             "{log:?}"
         );
+    }
+
+    #[test]
+    fn whoever_reads_during_a_commit_sees_what_it_comes_to() {
+        let notes = Notes::default();
+        let value = AtomicU64::new(1);
+        let read = || notes.read_between_commits(|| value.load(Ordering::Acquire));
+        assert_eq!(read(), 1);
+        notes.begin_commit();
+        thread::scope(|scope| {
+            let reader = scope.spawn(read);
+            value.store(2, Ordering::Release);
+            notes.end_commit();
+            assert_eq!(reader.join().unwrap(), 2);
+        });
+        // A commit that hangs keeps nobody waiting for ever.
+        notes.begin_commit();
+        assert_eq!(read(), 2);
     }
 
     #[tokio::test]

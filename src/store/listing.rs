@@ -86,8 +86,11 @@ pub(super) fn relist(
         };
     let old: Option<ListingRecord> = changes.get(&keys::listing(topic, site))?;
     let was_listed = old.as_ref().is_some_and(|old| old.change.is_listed());
+    if cause == Cause::Founded && old.is_some() {
+        return Ok(None);
+    }
     let is_told = match cause {
-        Cause::Decided(_) => is_listed || was_listed || opinion.is_some(),
+        Cause::Decided(_) => is_listed || old.is_some() || opinion.is_some(),
         Cause::Judged(_) => is_listed || was_listed,
         Cause::Blocked | Cause::Reviewed | Cause::Founded => is_listed != was_listed,
     };
@@ -160,8 +163,8 @@ pub(super) const UNDER_REVIEW: u64 = 0;
 /// Tells lists of the operator apart.
 pub(super) fn fingerprint(hosts: &HostLists) -> u64 {
     // Patterns hold no line ends.
-    let lists = [hosts.block.join("\n"), hosts.allow.join("\n")];
-    xxh3_64(lists.join("\n\n").as_bytes()).max(UNDER_REVIEW + 1)
+    let patterns: Vec<String> = hosts.patterns().collect();
+    xxh3_64(patterns.join("\n").as_bytes()).max(UNDER_REVIEW + 1)
 }
 
 /// Whether an edit has blocked a host.

@@ -134,7 +134,7 @@ pub struct TopicOpening {
     /// The pages over which it is watched whether its sites become too dear.
     pub watched_pages: u64,
     /// Who may be on its list.
-    pub hosts: HostLists,
+    pub hosts: Arc<HostLists>,
 }
 
 /// Which sites are to be handed out.
@@ -539,13 +539,17 @@ impl KeyValueStore {
     /// Reads what is durable by now.
     async fn browse<T: Send + 'static>(
         &self,
-        read: impl FnOnce(Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+        read: impl Fn(Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // It is never closed.
-        let _place = self.browsers.acquire().await;
-        let durable = self.writer.durable();
-        self.read(move |engine| read(Reader::new(engine, durable)))
-            .await
+        // It is never closed. The place is held by whoever reads, not by whoever waits for it and
+        // may have gone away.
+        let place = Arc::clone(&self.browsers).acquire_owned().await;
+        let writer = self.writer.clone();
+        self.read(move |engine| {
+            let _place = place;
+            writer.read_between_commits(|| read(Reader::new(engine, writer.durable())))
+        })
+        .await
     }
 
     /// Reads off the runtime: the disk may take its time.

@@ -60,7 +60,7 @@ struct OpenTopic {
     sites_per_domain: u32,
     edges: EdgeRetention,
     recheck_after: Option<Duration>,
-    hosts: HostLists,
+    hosts: Arc<HostLists>,
 }
 
 /// The weights of the edges to a site that come from one registrable domain.
@@ -299,10 +299,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// The lists of the operator, as they were when a topic was opened.
-    pub(super) fn hosts_of(&self, topic: TopicId) -> HostLists {
+    /// The lists of the operator, as they were when a topic was opened. They are those of the
+    /// process, so another topic knows them too.
+    pub(super) fn hosts_of(&self, topic: TopicId) -> Arc<HostLists> {
         let open = self.topics.get(&topic);
-        open.map(|open| open.hosts.clone()).unwrap_or_default()
+        let open = open.or_else(|| self.topics.values().next());
+        open.map(|open| Arc::clone(&open.hosts)).unwrap_or_default()
     }
 
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.

@@ -42,7 +42,7 @@ enum Task {
     /// Look at relevant sites again so long after they were judged, or never.
     Recheck { after: Option<Duration> },
     /// Put everybody on the list who belongs there, and nobody else.
-    List { hosts: HostLists, cause: Cause },
+    List { hosts: Arc<HostLists>, cause: Cause },
 }
 
 // === impl Upkeep ===
@@ -101,7 +101,7 @@ impl Upkeep {
 
     /// Makes the list of a topic that has none, whatever the operator thinks of its sites.
     pub(super) fn found_list(topic: TopicId) -> Self {
-        let hosts = HostLists::default();
+        let hosts = Arc::default();
         let cause = Cause::Founded;
         Self {
             topic,
@@ -115,14 +115,14 @@ impl Upkeep {
     pub(super) fn review_list(
         changes: Changing<'_, '_>,
         topic: TopicId,
-        hosts: &HostLists,
+        hosts: &Arc<HostLists>,
     ) -> Result<Option<Self>, StoreError> {
         let done: Option<u64> = changes.get(&keys::listed_by(topic))?;
         if done == Some(listing::fingerprint(hosts)) {
             return Ok(None);
         }
         changes.put(keys::listed_by(topic), &listing::UNDER_REVIEW);
-        let (hosts, cause) = (hosts.clone(), Cause::Reviewed);
+        let (hosts, cause) = (Arc::clone(hosts), Cause::Reviewed);
         Ok(Some(Self {
             topic,
             task: Task::List { hosts, cause },
@@ -296,7 +296,7 @@ mod tests {
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
             watched_pages: 5_000,
-            hosts: HostLists::default(),
+            hosts: Arc::default(),
         }
     }
 

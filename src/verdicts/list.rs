@@ -3,13 +3,14 @@
 //! Invariant: a file appears whole or not at all, and holds only what is durable.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::json;
 use tempfile::NamedTempFile;
 use thiserror::Error;
+use tokio::task::spawn_blocking;
 
 use crate::config::{HostLists, ListFormat};
 use crate::store::{
@@ -19,6 +20,9 @@ use crate::web::{UndecidedReason, harmless_json};
 
 /// So many sites are read at a time.
 const PORTION: usize = 1_000;
+
+/// A file is written again so often if its list changes meanwhile.
+const ATTEMPTS: usize = 3;
 
 const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision";
 
@@ -77,12 +81,13 @@ impl List {
         }
     }
 
-    /// Writes it line by line.
+    /// Writes it line by line, as it is at the beginning; what changes meanwhile is not in it.
     pub async fn write(
         &self,
         store: &dyn DirectoryStore,
         out: &mut (dyn Write + Send),
     ) -> Result<(), ListError> {
+        let end = store.last_number();
         if self.format == ListFormat::Csv {
             writeln!(out, "{CSV_HEADER}")?;
         }
@@ -92,38 +97,33 @@ impl List {
                 true => self.verdicts(store, after).await?,
                 false => self.listed(store, after).await?,
             };
-            for line in lines.iter().filter(|line| self.wants(line)) {
+            let is_present = |line: &&Line| line.judged.seq <= end && self.wants(line);
+            for line in lines.iter().filter(is_present) {
                 writeln!(out, "{}", line.in_format(self.format))?;
             }
-            match next {
+            match next.filter(|next| *next < end) {
                 Some(next) => after = next,
                 None => return Ok(()),
             }
         }
     }
 
-    /// Writes it to a file.
+    /// Writes it to a file. A list that changes while it is written is written again, some times:
+    /// who moves to another number meanwhile may have been missed.
     pub async fn write_to_file(
         &self,
         store: &dyn DirectoryStore,
         path: &Path,
     ) -> Result<(), ListError> {
-        let failed = |error: io::Error| ListError::File(path.to_owned(), error);
-        let directory = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
-        let mut file = file.map_err(failed)?;
-        let mut out = BufWriter::new(file.as_file_mut());
-        match self.write(store, &mut out).await {
-            Err(ListError::Output(error)) => return Err(failed(error)),
-            written => written?,
+        let head = || store.feed_heads().borrow().get(&self.topic).copied();
+        for attempt in 1..=ATTEMPTS {
+            let before = head();
+            let mut text = Vec::new();
+            self.write(store, &mut text).await?;
+            if head() == before || attempt == ATTEMPTS {
+                return put_whole(path.to_owned(), text).await;
+            }
         }
-        out.flush().map_err(failed)?;
-        drop(out);
-        file.as_file().sync_all().map_err(failed)?;
-        set_readable(file.path()).map_err(failed)?;
-        file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
 
@@ -230,8 +230,29 @@ impl Line {
     }
 }
 
+/// Puts a file in its place, off the runtime: to sync a disk takes its time.
+async fn put_whole(path: PathBuf, text: Vec<u8>) -> Result<(), ListError> {
+    let failed = path.clone();
+    let put = move || {
+        let directory = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let mut file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+        file.write_all(&text)?;
+        file.as_file().sync_all()?;
+        set_readable(file.path())?;
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    let put = spawn_blocking(put)
+        .await
+        .unwrap_or_else(|broken| Err(broken.into()));
+    put.map_err(|error| ListError::File(failed, error))
+}
+
 /// As in `2026-11-16T09:30:00Z`.
-fn date(time: SystemTime) -> String {
+#[must_use]
+pub fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 

@@ -371,6 +371,22 @@ fn a_paused_topic_rests_also_after_a_restart() {
     client.waits_for("boats", "idle", "paused");
     daemon.judges("few");
     assert_eq!(client.get("/v1/topics/boats").json()["pages"], judged);
+    // It takes start sites all the same, and its list follows the lists of the operator.
+    let starts = json!({ "sites": ["new.example"] });
+    let added = client.write("POST", "/v1/topics/boats/starts", &starts);
+    assert_eq!(added.status, 200, "{added:?}");
+    let listed = host(&client.feed(0)[0]);
+    let blocking =
+        format!("token_file = 'token'\n[external]\ncrawlers = 4\nblock = ['{listed}']\n");
+    settings(&place, &web, "", &blocking);
+    daemon.signal("HUP");
+    daemon.hear("reloaded");
+    let begin = Instant::now();
+    let is_dropped = |line: &Value| host(line) == listed && line["reason"] == "blocked";
+    while !client.feed(0).iter().any(is_dropped) {
+        assert!(begin.elapsed() < LONGEST, "{:?}", client.feed(0));
+        thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(
         client
             .write("POST", "/v1/topics/boats/resume", &json!({}))
@@ -464,9 +480,19 @@ fn pages_are_tried_against_the_model() {
     // Without the token the daemon asks nobody.
     assert_eq!(client.write("POST", path, &url).code(), "unauthorized");
     assert_eq!(web.requests("gulls-dinghy.example").len(), before + 1);
+    client.token = Some(TOKEN);
+    let block = client.write("PUT", "/v1/blocks/gulls-dinghy.example", &json!({}));
+    assert_eq!(block.status, 200);
+    assert_eq!(client.write("POST", path, &url).code(), "conflict");
+    assert_eq!(web.requests("gulls-dinghy.example").len(), before + 1);
+    let missing = json!({ "url": "http://bay-regatta.example/no-such-page" });
+    assert_eq!(client.write("POST", path, &missing).code(), "no-page");
+    client.token = None;
     let hostile = json!({ "html": "<title><script>alert(1)</script>\u{202e}</title><p>bread" });
     let pasted = client.write("POST", path, &hostile).json();
     assert_eq!(pasted["is_mute"], true);
+    let raw = client.write("POST", path, &hostile).body;
+    assert!(!raw.contains('\u{202e}'), "{raw}");
     assert_eq!(pasted["confidence"], 0.5);
     for wrong in [
         json!({}),
@@ -500,6 +526,8 @@ fn what_is_wrong_is_told_and_the_crawl_goes_on() {
         ("/v1/feed?topic=boats&store=another", "other-store"),
         ("/v1/sites?cursor=x", "bad-request"),
         ("/v1/sites?cursor=h9.", "bad-request"),
+        ("/v1/sites?cursor=h1.a.example", "bad-request"),
+        ("/v1/sites?host=a&cursor=n1", "bad-request"),
         ("/v1/sites?limit=0", "bad-request"),
         ("/v1/sites?limit=1001", "bad-request"),
         ("/v1/sites?limit=many", "bad-request"),
@@ -821,7 +849,7 @@ fn a_directory_that_follows_ends_equal_to_the_store_however_often_the_daemon_is_
 }
 
 #[test]
-fn a_thousand_followers_hear_of_a_change_and_the_crawl_goes_on() {
+fn a_thousand_followers_hear_of_a_change_at_once() {
     const FOLLOWERS: usize = 1_000;
     let (runtime, _web, _place, daemon, client) = at_rest();
     rlimit::increase_nofile_limit(4_096).expect("a limit");
@@ -921,10 +949,14 @@ fn the_list_of_a_topic_is_kept_as_a_file() {
     assert!(listed("gulls-dinghy.example"));
     client.decide("gulls-dinghy.example", "reject");
     waits(&|| !listed("gulls-dinghy.example"));
-    let others: Vec<_> = fs::read_dir(place.path("lists"))
-        .expect("a directory")
-        .collect();
-    assert_eq!(others.len(), 2, "nothing half written is left: {others:?}");
+    client.waits_for("few", "idle", "wanted_reached");
+    // Nothing half written is left.
+    let files = || {
+        fs::read_dir(place.path("lists"))
+            .expect("a directory")
+            .count()
+    };
+    waits(&|| files() == 2);
     // A place that is gone is told, and the crawl goes on.
     fs::remove_dir_all(place.path("lists")).expect("a directory");
     client.decide("gulls-dinghy.example", "accept");

@@ -1,6 +1,7 @@
 //! What readers and editors can rely on, held against each store there is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use proptest::prelude::*;
@@ -253,10 +254,13 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
 async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
     for shelf in three().await {
         let with = |block: &[&str]| TopicOpening {
-            hosts: HostLists {
-                block: block.iter().map(|host| (*host).to_owned()).collect(),
-                allow: Vec::new(),
-            },
+            hosts: Arc::new(HostLists::new(
+                &block
+                    .iter()
+                    .map(|host| (*host).to_owned())
+                    .collect::<Vec<_>>(),
+                &[],
+            )),
             ..opening(Combined)
         };
         shelf

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sitescout::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
+use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
     KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
     StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
@@ -67,7 +67,7 @@ pub(crate) fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
         old_verdicts: OldVerdicts::Keep,
         recheck_after: Some(RECHECK_AFTER),
         watched_pages: 5_000,
-        hosts: HostLists::default(),
+        hosts: Arc::default(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Who may ask, how often, and for how long.
 //!
 //! Invariants: a token is compared in constant time, and neither shown nor logged. Whoever
-//! writes has shown it; whoever reads has, too, unless the daemon listens on a loopback address.
+//! writes has shown it; whoever reads has, too, unless the daemon listens on a loopback address
+//! and its operator leaves it at that.
 //! Nobody who comes by a name that is not the daemon's is answered: a page in a browser could
 //! otherwise reach a loopback address through a name of its own.
 
@@ -79,7 +80,7 @@ pub(super) struct Writer;
 
 /// The rules for all requests.
 pub(super) struct Access {
-    is_loopback: bool,
+    are_reads_open: bool,
     hosts: Vec<String>,
     limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
     orders: watch::Receiver<Orders>,
@@ -128,7 +129,7 @@ impl Access {
             RateLimiter::keyed(Quota::per_second(rate).allow_burst(burst))
         });
         Self {
-            is_loopback,
+            are_reads_open: is_loopback && !settings.reads_need_token,
             hosts: settings.hosts.clone(),
             limiter,
             orders,
@@ -186,7 +187,7 @@ pub(super) async fn let_readers_in(
     request: Request,
     next: Next,
 ) -> Response {
-    if !access.is_loopback {
+    if !access.are_reads_open {
         let (parts, body) = request.into_parts();
         return match check_token(&parts, &access.orders) {
             Ok(Writer) => next.run(Request::from_parts(parts, body)).await,

@@ -1,8 +1,6 @@
 //! What answers look like, and what is told when there is none.
 
-use std::time::SystemTime;
-
-use axum::Json;
+use axum::Json as AxumJson;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -14,6 +12,7 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::store::{Decision, FoundSite, StoreError};
+pub(super) use crate::verdicts::date;
 use crate::web::{SiteId, UndecidedReason, harmless_json};
 
 /// The type of one JSON value a line.
@@ -42,6 +41,9 @@ struct ProblemDetail {
     /// What is wrong and what to do, for people
     message: String,
 }
+
+/// An answer in JSON, with nothing in it that moves a cursor.
+pub(super) struct Json<T>(pub(super) T);
 
 /// The query of a request.
 pub(super) struct Asked<T>(pub(super) T);
@@ -168,8 +170,17 @@ impl Problem {
         }
     }
 
+    pub(super) fn too_busy() -> Self {
+        let message = "others try pages at this moment; come back in a second".to_owned();
+        Self {
+            retry_after: Some(1),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+        }
+    }
+
     pub(super) fn too_slow() -> Self {
-        let message = "it took too long";
+        let message = "it took too long; what was to be changed may be changed all the same, so look \
+                       before you ask again";
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message.to_owned())
     }
 
@@ -235,6 +246,19 @@ impl IntoResponse for Problem {
     }
 }
 
+// === impl Json ===
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, "application/json")], json(&self.0)).into_response()
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value);
+    harmless_json(json.expect("what is told can be written as JSON"))
+}
+
 // === impl extractors ===
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
@@ -259,7 +283,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let Json(sent) = Json::from_request(request, state).await?;
+        let AxumJson(sent) = AxumJson::from_request(request, state).await?;
         Ok(Self(sent))
     }
 }
@@ -301,11 +325,6 @@ impl DecisionView {
     }
 }
 
-/// As in `2026-11-16T09:30:00Z`.
-pub(super) fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
-}
-
 /// A host in an address.
 pub(super) fn site(host: &str) -> Result<SiteId, Problem> {
     let site = host.parse();
@@ -325,10 +344,7 @@ pub(super) fn lines<T: Serialize>(
 ) -> Response {
     let mut body = String::new();
     for value in values {
-        let line = serde_json::to_string(&value);
-        body.push_str(&harmless_json(
-            line.expect("what is told can be written as JSON"),
-        ));
+        body.push_str(&json(&value));
         body.push('\n');
     }
     let mut response = ([(CONTENT_TYPE, JSON_LINES)], body).into_response();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use crate::web::SiteId;
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Asked, Named, Problem, ProblemBody, Sent, date, site};
+use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, date, site};
 use super::editors::checked_note;
 use super::sites::limit;
 
@@ -23,6 +22,8 @@ const MOST_BLOCKS: usize = 10_000;
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Blocks {
     blocks: Vec<BlockNote>,
+    /// The `after` of those that follow; null at the end
+    next: Option<String>,
 }
 
 /// A host that is kept out
@@ -70,10 +71,13 @@ pub(super) async fn all(
 ) -> Result<Json<Blocks>, Problem> {
     let most = limit(wanted.limit, MOST_BLOCKS, MOST_BLOCKS)?;
     let after = wanted.after.as_deref().map(site).transpose()?;
-    let blocks = api.store.blocks(after, most).await?.into_iter();
+    let blocks = api.store.blocks(after, most).await?;
+    let last = blocks.last().filter(|_| blocks.len() == most);
+    let next = last.map(|(site, _)| site.to_string());
+    let blocks = blocks.into_iter();
     let blocks = blocks.map(|(site, block)| BlockNote::new(&site, block));
     let blocks = blocks.collect();
-    Ok(Json(Blocks { blocks }))
+    Ok(Json(Blocks { blocks, next }))
 }
 
 /// Keep a host out of visits and lists, at once and for all topics

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -14,7 +13,7 @@ use crate::web::SiteId;
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Asked, DecisionView, Named, Problem, ProblemBody, Sent, lines, site};
+use super::answers::{Asked, DecisionView, Json, Named, Problem, ProblemBody, Sent, lines, site};
 use super::sites::limit;
 
 /// So many decisions come at once at most.
@@ -147,7 +146,8 @@ pub(super) async fn withdraw(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// All decisions for a topic, one a line, in the order of hosts
+/// All decisions for a topic, one a line, in the order of hosts; if there are more, the header
+/// `link` says where
 #[utoipa::path(
     get,
     path = "/v1/topics/{topic}/decisions",
@@ -170,12 +170,19 @@ pub(super) async fn decisions(
         Some(id) => api.store.decisions(id, after, most).await?,
         None => Vec::new(),
     };
+    let last = decisions.last().filter(|_| decisions.len() == most);
+    let next = last.map(|(site, _)| {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("after", site.as_str());
+        query.append_pair("limit", &most.to_string());
+        format!("decisions?{}", query.finish())
+    });
     let decided = decisions.into_iter().map(|(site, decision)| DecidedSite {
         topic: topic.clone(),
         host: site.to_string(),
         decision: DecisionView::new(decision),
     });
-    Ok(lines(decided, None))
+    Ok(lines(decided, next.as_deref()))
 }
 
 /// Visit a site again before all others
@@ -199,6 +206,7 @@ pub(super) async fn recheck(
     _writer: Writer,
     Named((topic, host)): Named<(String, String)>,
 ) -> Result<(StatusCode, Json<Rechecking>), Problem> {
+    api.check_planned(&topic)?;
     let (topic, site) = api.place(&topic, &host).await?;
     let host = site.to_string();
     api.edit_site(Edit::Recheck { topic, site }).await?;

@@ -43,7 +43,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
 use axum::routing::get;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, Semaphore, watch};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -61,6 +61,9 @@ use access::{Access, TokenScheme};
 pub use access::{Token, TokenError};
 use answers::Problem;
 
+/// So many pages are tried at once.
+pub(super) const TRIALS: usize = 2;
+
 /// What answers are made of.
 pub(super) struct Api {
     pub(super) store: Arc<dyn DirectoryStore>,
@@ -69,6 +72,10 @@ pub(super) struct Api {
     pub(super) board: Arc<Board>,
     pub(super) orders: watch::Sender<Orders>,
     pub(super) started: SystemTime,
+    /// Places for pages that are tried: they take a processor each.
+    pub(super) trials: Arc<Semaphore>,
+    /// Who pauses and who resumes come one after the other.
+    pub(super) pausing: Mutex<()>,
 }
 
 #[derive(OpenApi)]
@@ -79,6 +86,7 @@ pub(super) struct Api {
                        needs the token of the daemon as a bearer token."
     ),
     modifiers(&TokenScheme),
+    components(schemas(feed::FeedLine, editors::DecidedSite)),
     tags(
         (name = "topics", description = "What is crawled for, how it stands, and why"),
         (name = "sites", description = "What was judged, and why"),

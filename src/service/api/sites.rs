@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -19,7 +18,8 @@ use crate::web::UndecidedReason;
 
 use super::Api;
 use super::answers::{
-    Asked, DecisionView, Named, Problem, ProblemBody, SiteLine, date, lines, site, wants_lines,
+    Asked, DecisionView, Json, Named, Problem, ProblemBody, SiteLine, date, lines, site,
+    wants_lines,
 };
 use super::blocks::BlockNote;
 use super::trial::Word;
@@ -214,10 +214,7 @@ pub(super) async fn find(
         .map(|(name, id)| (id, name))
         .collect();
     let topic = match &wanted.topic {
-        Some(name) => match api.stored_topic(name).await? {
-            Some(id) => Some(id),
-            None => return Ok(Json(Sites::none()).into_response()),
-        },
+        Some(name) => Some(api.topic_id(name).await?),
         None => None,
     };
     let query = wanted.query(topic)?;
@@ -368,9 +365,25 @@ impl Wanted {
                 ],
             )?
             .unwrap_or(SequenceOrder::Oldest),
-            after: self.cursor.as_deref().map(place).transpose()?,
+            after: self.place()?,
             most: limit(self.limit, 100, MOST_SITES)?,
         })
+    }
+
+    fn place(&self) -> Result<Option<SitePlace>, Problem> {
+        let place = self.cursor.as_deref().map(place).transpose()?;
+        let fits = match &place {
+            None => true,
+            Some(SitePlace::Host(..)) => self.host.is_some(),
+            Some(SitePlace::Number(_)) => self.host.is_none(),
+        };
+        match fits {
+            true => Ok(place),
+            false => Err(Problem::bad_request(
+                "`cursor` belongs to another question: with `host` sites come in another order"
+                    .to_owned(),
+            )),
+        }
     }
 
     /// The address of the sites that follow.
@@ -456,15 +469,6 @@ fn place(cursor: &str) -> Result<SitePlace, Problem> {
 }
 
 // === impl views ===
-
-impl Sites {
-    fn none() -> Self {
-        Self {
-            sites: Vec::new(),
-            next: None,
-        }
-    }
-}
 
 impl SiteDetail {
     fn new(topic: &str, file: SiteFile) -> Self {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
 use super::Api;
-use super::answers::{Problem, ProblemBody, date};
+use super::answers::{Json, Problem, ProblemBody, date};
 
 /// How the daemon is
 #[derive(Debug, Serialize, ToSchema)]

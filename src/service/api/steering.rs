@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,7 +12,7 @@ use crate::web::{PageUrl, SiteVisit};
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Named, Problem, ProblemBody, Sent};
+use super::answers::{Json, Named, Problem, ProblemBody, Sent};
 use super::topics::Topic;
 
 /// So many start sites may come in one request.
@@ -103,10 +102,7 @@ pub(super) async fn add_starts(
         return Err(Problem::bad_request(message));
     }
     let id = api.topic_id(&topic).await?;
-    if api.planned(&topic).is_none() {
-        let message = format!("the topic `{topic}` is not in the settings, so nobody would visit");
-        return Err(Problem::conflict(message));
-    }
+    api.check_planned(&topic)?;
     let entrances = sites.iter().map(|site| entrance(site));
     let entrances: Vec<PageUrl> = entrances.collect::<Result<_, _>>()?;
     let distinct: BTreeSet<_> = entrances.iter().map(PageUrl::site).collect();
@@ -132,6 +128,7 @@ fn entrance(site: &str) -> Result<PageUrl, Problem> {
 impl Api {
     async fn set_paused(&self, name: &str, is_paused: bool) -> Result<Json<Topic>, Problem> {
         let topic = self.topic_id(name).await?;
+        let _alone = self.pausing.lock().await;
         self.store.edit(Edit::Pause { topic, is_paused }).await?;
         self.orders.send_modify(|orders| {
             let paused = Arc::make_mut(&mut orders.paused);
@@ -141,6 +138,16 @@ impl Api {
             };
         });
         self.topic(name).await.map(Json)
+    }
+
+    /// Nobody visits sites for a topic that the settings do not name.
+    pub(super) fn check_planned(&self, topic: &str) -> Result<(), Problem> {
+        match self.planned(topic) {
+            Some(_) => Ok(()),
+            None => Err(Problem::conflict(format!(
+                "the topic `{topic}` is not in the settings, so nobody would visit"
+            ))),
+        }
     }
 
     /// Idle topics look whether there is something to do.

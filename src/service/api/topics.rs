@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,7 +11,7 @@ use crate::store::{CurvePoint, Progress, Tally, TopicId, TopicTotals};
 use super::super::PlannedTopic;
 use super::super::board::{IdleReason, TopicState};
 use super::Api;
-use super::answers::{Named, Problem, ProblemBody, date};
+use super::answers::{Json, Named, Problem, ProblemBody, date};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Topics {

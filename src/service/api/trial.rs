@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -19,7 +18,7 @@ use crate::web::{
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Named, Problem, ProblemBody, Sent};
+use super::answers::{Json, Named, Problem, ProblemBody, Sent};
 
 /// Where pasted pages are taken to stand if nothing is said about it.
 const NOWHERE: &str = "https://pasted.invalid/";
@@ -93,8 +92,7 @@ pub(super) async fn try_page(
         (None, Some(url)) => {
             // It makes the daemon ask somebody.
             writer?;
-            let fetched = api.web.fetch(&url).await;
-            fetched.map_err(|error| Problem::unreachable(error.to_string()))?
+            api.fetched(&url).await?
         }
         (None, None) => {
             let message = "send the page as `html`, or its address as `url`".to_owned();
@@ -106,10 +104,45 @@ pub(super) async fn try_page(
         max_links: parse.max_links,
         max_url_bytes: parse.max_url_bytes,
     };
-    let judged = spawn_blocking(move || TrialResult::of(&page, &planned.model, &limits));
+    let place = Arc::clone(&api.trials).try_acquire_owned();
+    let place = place.map_err(|_| Problem::too_busy())?;
+    let judged = spawn_blocking(move || {
+        // Held by the work, which goes on when whoever asked has gone.
+        let _place = place;
+        TrialResult::of(&page, &planned.model, &limits)
+    });
     match judged.await {
         Ok(result) => Ok(Json(result)),
         Err(_) => Err(Problem::bad_request("the page cannot be read".to_owned())),
+    }
+}
+
+// === impl Api ===
+
+impl Api {
+    /// Asks for a page as a visit would: not from a blocked host, and only for what is one.
+    async fn fetched(&self, url: &PageUrl) -> Result<FetchedPage, Problem> {
+        let site = url.site();
+        let is_permitted = {
+            let orders = self.orders.borrow();
+            orders.plan.settings.external.permits(site.host())
+        };
+        if !is_permitted || self.store.block_of(&site).await?.is_some() {
+            return Err(Problem::conflict(format!("{site} is blocked")));
+        }
+        let fetched = self.web.fetch(url).await;
+        let fetched = fetched.map_err(|error| Problem::unreachable(error.to_string()))?;
+        if let Some(target) = fetched.redirect_target() {
+            let message = format!("the page leads to {target}; try that");
+            return Err(Problem::unreachable(message));
+        }
+        match fetched.status.is_success() {
+            true => Ok(fetched),
+            false => Err(Problem::unreachable(format!(
+                "the server answers {}",
+                fetched.status
+            ))),
+        }
     }
 }
 
