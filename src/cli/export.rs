@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use tempfile::NamedTempFile;
 
 use crate::config::{ListFormat, Settings};
 use crate::store::KeyValueStore;
-use crate::verdicts::{List, ListError, set_readable};
+use crate::verdicts::{List, ListError, beside, put_in_place};
 
 use super::ExitCode;
 use super::sources;
@@ -123,20 +122,10 @@ async fn export_everything(store: &KeyValueStore, path: Option<&Path>) -> anyhow
         dump(store, &mut out).await?;
         return Ok(out.flush()?);
     };
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
-    let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
-    let mut out = BufWriter::new(file.as_file_mut());
+    let failed = || format!("cannot write {}", path.display());
+    let mut out = BufWriter::new(beside(path).with_context(failed)?);
     dump(store, &mut out).await?;
-    out.flush()?;
-    drop(out);
-    file.as_file().sync_all()?;
-    set_readable(file.path())?;
-    file.persist(path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+    put_in_place(out.into_inner()?, path).with_context(failed)
 }
 
 async fn dump(store: &KeyValueStore, out: &mut impl Write) -> anyhow::Result<()> {

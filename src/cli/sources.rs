@@ -11,7 +11,6 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use tempfile::NamedTempFile;
 
 use crate::classify::{SiteModel, Thresholds};
 use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
@@ -22,7 +21,7 @@ use crate::store::{KeyValueStore, SiteStore, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;
-use crate::verdicts::set_readable;
+use crate::verdicts::{beside, put_in_place};
 use crate::web::{PageUrl, SiteId, SiteVisit};
 
 use super::terminal::complain;
@@ -393,14 +392,10 @@ pub(super) fn progress_bar(steps: usize, what: &'static str) -> ProgressBar {
 
 /// A file appears whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
     let write = || {
-        let mut file = NamedTempFile::new_in(directory)?;
+        let mut file = beside(path)?;
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        set_readable(file.path())?;
-        file.persist(path).map_err(|error| error.error)?;
-        anyhow::Ok(())
+        put_in_place(file, path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }

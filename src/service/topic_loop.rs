@@ -48,8 +48,11 @@ impl TopicLoop {
                 return Ok(());
             };
             if let Some(reason) = now.reason_to_rest(&self.name) {
-                // Its list follows the settings, and it takes start sites, also while it rests.
-                self.open(topic, &now).await?;
+                // Its list follows the settings, and it takes start sites, also while it rests; but
+                // not while there is no room to write that down.
+                if !now.is_disk_low {
+                    self.open(topic, &now).await?;
+                }
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(reason), totals.as_ref());
                 self.rest(&mut orders, reason).await?;

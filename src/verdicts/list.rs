@@ -2,8 +2,7 @@
 //!
 //! Invariant: a file appears whole or not at all, and holds only what is durable.
 
-use std::fs;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -116,15 +115,28 @@ impl List {
         path: &Path,
     ) -> Result<(), ListError> {
         let head = || store.feed_heads().borrow().get(&self.topic).copied();
-        for attempt in 1..=ATTEMPTS {
+        let failed = |error: io::Error| ListError::File(path.to_owned(), error);
+        let mut attempt = 1;
+        let file = loop {
             let before = head();
-            let mut text = Vec::new();
-            self.write(store, &mut text).await?;
-            if head() == before || attempt == ATTEMPTS {
-                return put_whole(path.to_owned(), text).await;
+            let mut out = BufWriter::new(beside(path).map_err(failed)?);
+            match self.write(store, &mut out).await {
+                Err(ListError::Output(error)) => return Err(failed(error)),
+                written => written?,
             }
-        }
-        Ok(())
+            let file = out
+                .into_inner()
+                .map_err(|error| failed(error.into_error()))?;
+            if head() == before || attempt == ATTEMPTS {
+                break file;
+            }
+            attempt += 1;
+        };
+        // To sync a disk takes its time, and the runtime is not to wait for it.
+        let target = path.to_owned();
+        let put = spawn_blocking(move || put_in_place(file, &target)).await;
+        put.unwrap_or_else(|broken| Err(broken.into()))
+            .map_err(failed)
     }
 
     fn wants(&self, line: &Line) -> bool {
@@ -230,24 +242,21 @@ impl Line {
     }
 }
 
-/// Puts a file in its place, off the runtime: to sync a disk takes its time.
-async fn put_whole(path: PathBuf, text: Vec<u8>) -> Result<(), ListError> {
-    let failed = path.clone();
-    let put = move || {
-        let directory = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        let mut file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
-        file.write_all(&text)?;
-        file.as_file().sync_all()?;
-        set_readable(file.path())?;
-        file.persist(&path).map_err(|error| error.error)?;
-        Ok(())
-    };
-    let put = spawn_blocking(put)
-        .await
-        .unwrap_or_else(|broken| Err(broken.into()));
-    put.map_err(|error| ListError::File(failed, error))
+/// A file to be written that nobody knows yet, on the disk where it is to be.
+pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
+}
+
+/// Puts a written file where others look for it: whole, on the disk, and readable by whoever may
+/// read the directory. Temporary files belong to their owner alone.
+pub fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    set_readable(file.path())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 /// As in `2026-11-16T09:30:00Z`.
@@ -256,16 +265,13 @@ pub fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Temporary files belong to their owner alone; results are for whoever may read the
-/// directory.
 #[cfg(unix)]
-pub fn set_readable(path: &Path) -> io::Result<()> {
+fn set_readable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))
 }
 
-/// Temporary files are as readable as others here.
 #[cfg(not(unix))]
-pub fn set_readable(_: &Path) -> io::Result<()> {
+fn set_readable(_: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
-pub use list::{List, ListError, date, set_readable};
+pub use list::{List, ListError, beside, date, put_in_place};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.

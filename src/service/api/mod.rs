@@ -20,9 +20,10 @@
 //! Who may ask is in `access.rs`, what answers look like in `answers.rs`.
 //!
 //! Invariants:
-//! - What is told is durable: it is asked of the store, which shows nothing else.
+//! - What is told is asked of the store. What has a number is durable then; the rest is read
+//!   between two commits, unless commits overtake the reader.
 //! - Whoever writes has shown the token. It is compared in constant time and never told.
-//! - Nothing here can make the crawl wait: questions have bounds in time and in records.
+//! - Questions have bounds in time, in records and in number, so that crawls beside them go on.
 
 mod access;
 mod answers;
