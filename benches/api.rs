@@ -49,8 +49,8 @@ use serving::Server;
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    DirectoryStore, Edit, KeyValueStore, NewSite, Outcome, Resolution, SiteStore, Taking,
-    TopicOpening,
+    BorderCaps, DirectoryStore, Edit, KeyValueStore, NewSite, Outcome, Resolution, SiteStore,
+    Taking, TopicOpening,
 };
 use sitescout::web::{
     ModelFingerprint, PageKind, PageStep, PageUrl, SiteConfidence, SiteReport, SiteVisit,
@@ -402,7 +402,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
     let opening = TopicOpening {
         name: TOPIC.to_owned(),
         ranking: ordering(&ExternalSettings::default()),
-        sites_per_domain: u32::MAX,
+        caps: BorderCaps::per_domain(u32::MAX),
         model,
         old_verdicts: OldVerdicts::Keep,
         recheck_after: ExternalSettings::default().recheck_after,
@@ -421,7 +421,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         assert_eq!(entered.expect("a store"), order);
         let taking = Taking::any(order, SystemTime::now());
         let taken = store.take(topic, taking).await.expect("sites");
-        let outcomes = taken.iter().map(|taken| {
+        let outcomes = taken.sites.iter().map(|taken| {
             number += 1;
             Outcome {
                 topic,

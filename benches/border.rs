@@ -53,8 +53,8 @@ use serde::{Deserialize, Serialize};
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError, TakenSite, Taking,
-    TopicId, TopicOpening,
+    BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError,
+    TakenSite, Taking, TopicId, TopicOpening,
 };
 use sitescout::web::{ModelFingerprint, PageUrl, SiteReport, SiteVisit, Verdict};
 use tokio::runtime::Runtime;
@@ -293,7 +293,7 @@ impl Crawl {
         let opening = TopicOpening {
             name: "topic".to_owned(),
             ranking: ordering(&ExternalSettings::default()),
-            sites_per_domain: u32::MAX,
+            caps: BorderCaps::per_domain(u32::MAX),
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
             recheck_after: ExternalSettings::default().recheck_after,
@@ -391,7 +391,7 @@ impl Crawl {
         let taking = self
             .store
             .take(self.topic, Taking::any(most, SystemTime::now()));
-        self.runtime.block_on(taking).expect("a store")
+        self.runtime.block_on(taking).expect("a store").sites
     }
 
     fn record(&self, outcomes: Vec<Outcome>) {

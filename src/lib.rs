@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | [`web`] | the nouns: sites, pages, links, confidences; no input, no output | - |
 //! | [`config`] | text to checked settings, all problems told at once | - |
-//! | [`telemetry`] | the log, the figures for Prometheus | config |
+//! | [`telemetry`] | the log, the figures for Prometheus, the time of day | config |
 //! | [`store`] | what survives a crash: the graph of sites, the border, verdicts | web config telemetry |
 //! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives, the live web; the only room on the network | web config telemetry |
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |

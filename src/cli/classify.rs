@@ -296,7 +296,7 @@ impl<W: Write> Printer<W> {
             (Some(UndecidedReason::Alias), Some(page)) => {
                 writeln!(self.out, "  (leads to {})", page.site())?;
             }
-            (Some(UndecidedReason::Deferred { not_before }), _) => {
+            (Some(UndecidedReason::Deferred { not_before, .. }), _) => {
                 writeln!(self.out, "  (deferred until {})", sources::date(not_before))?;
             }
             (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
@@ -385,7 +385,7 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
         "verdict": report.verdict.name(),
         "undecided_reason": report.verdict.undecided_reason().map(UndecidedReason::name),
         "not_before": match report.verdict.undecided_reason() {
-            Some(UndecidedReason::Deferred { not_before }) => Some(sources::date(not_before)),
+            Some(UndecidedReason::Deferred { not_before, .. }) => Some(sources::date(not_before)),
             _ => None,
         },
         "confidence": report.confidence.get(),

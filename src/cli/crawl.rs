@@ -10,10 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::config::{Settings, Strategy};
 use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end, ordering,
 };
 use crate::internal::InternalCrawler;
 use crate::store::{KeyValueStore, SiteStore, StoreError, TopicTotals};
@@ -109,6 +110,9 @@ pub(super) struct Arguments {
     /// Print JSON Lines: one object for each verdict
     #[arg(long)]
     json: bool,
+    /// Believe the clock of this machine although the verdicts in the store say otherwise
+    #[arg(long)]
+    accept_clock: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Result<ExitCode> {
@@ -125,7 +129,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let topics = topics.map(|topic| open_topic(topic, arguments, &web, &metrics, &settings));
     let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
-    sources::runtime()?.block_on(async {
+    sources::run(async {
+        sources::check_clock(&store, arguments.accept_clock).await?;
         let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;
@@ -182,6 +187,7 @@ async fn crawl(
     let (stop, stopped) = watch::channel(false);
     let mut signals = Signals::new()?;
     let mut failure = None;
+    let mut end = None;
     let mut crawls = JoinSet::new();
     for (topic, starts) in topics {
         let name = topic.name.clone();
@@ -224,11 +230,16 @@ async fn crawl(
                 None => break,
             },
             () = signals.next() => {
+                end.get_or_insert_with(|| latest_end(&settings.external));
                 // Who asks twice does not want to wait for visits under way.
                 match stop.send_replace(true) {
                     true => crawls.abort_all(),
                     false => printer.bar.suspend(|| complain(STOPPING)),
                 }
+            }
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
+                tracing::warn!("not everything ended in time; it is done again by the next crawl");
+                break;
             }
             () = printer.closed.notified() => {
                 stop.send_replace(true);

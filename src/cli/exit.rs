@@ -29,14 +29,15 @@ pub enum ExitCode {
     /// A disk is full, cannot be written to, or fails. What was recorded is kept. `EX_IOERR`
     /// of sysexits.h.
     Disk,
-    /// The settings cannot be used; starting again will not help. `EX_CONFIG` of sysexits.h.
+    /// The settings or the clock of the machine cannot be used; starting again will not help.
+    /// `EX_CONFIG` of sysexits.h.
     Config,
 }
 
 /// What `--help` says about them.
 pub(super) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged input, 74 full or
-unusable disk, 78 unusable settings";
+unusable disk, 78 unusable settings or clock";
 
 impl ExitCode {
     /// The number that the process ends with.
@@ -56,7 +57,11 @@ impl ExitCode {
     pub(super) fn of(error: &anyhow::Error) -> Self {
         let is_bad_settings = error.downcast_ref::<UnusableSettings>().is_some()
             || error.downcast_ref::<LiveWebError>().is_some();
-        if is_bad_settings {
+        let is_bad_clock = matches!(
+            error.downcast_ref::<StoreError>(),
+            Some(StoreError::WrongClock { .. })
+        );
+        if is_bad_settings || is_bad_clock {
             return Self::Config;
         }
         let is_bad_input = error.downcast_ref::<LabelsError>().is_some()

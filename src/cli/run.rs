@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 
 use crate::config::{ApiSettings, Settings};
 use crate::fetch::{FetchMetrics, LiveWeb};
@@ -34,6 +35,9 @@ pub(super) struct Arguments {
     /// Check settings, topics and models, and do nothing else
     #[arg(long)]
     check: bool,
+    /// Believe the clock of this machine although the verdicts in the store say otherwise
+    #[arg(long)]
+    accept_clock: bool,
 }
 
 pub(super) fn run(
@@ -55,8 +59,8 @@ pub(super) fn run(
         let plan = settings.and_then(self::plan);
         plan.map_err(|error| format!("{error:#}"))
     };
-    sources::runtime()?.block_on(async {
-        // To open a large store takes a while, and nobody is to die of a signal meanwhile.
+    let is_clock_accepted = arguments.accept_clock;
+    sources::run(async {
         let mut signals = Signals::new()?.with_reload()?;
         let listener = Service::listen(plan.settings.service.listen, "service")?;
         let api = plan.settings.api.listen;
@@ -66,9 +70,18 @@ pub(super) fn run(
         let metrics = Metrics::of_process();
         let fetch_metrics = FetchMetrics::register(&metrics);
         let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
-        let state = &plan.settings.service.state;
-        let store = KeyValueStore::open(state, &plan.settings.store)?;
+        let (state, settings) = (
+            plan.settings.service.state.clone(),
+            plan.settings.store.clone(),
+        );
+        // To open a large store takes a while. Whoever asks to stop meanwhile is heard.
+        let opening = spawn_blocking(move || KeyValueStore::open(&state, &settings));
+        let store = tokio::select! {
+            opened = opening => opened??,
+            () = signals.next() => return Ok(()),
+        };
         store.add_figures_to(&metrics);
+        sources::check_clock(&store, is_clock_accepted).await?;
         let service = Service {
             listener,
             api_listener,

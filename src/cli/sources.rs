@@ -7,6 +7,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
@@ -17,7 +18,7 @@ use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
-use crate::store::{KeyValueStore, SiteStore, TopicId};
+use crate::store::{KeyValueStore, SiteStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;
@@ -53,6 +54,9 @@ impl From<PageClassifierName> for PageClassifierChoice {
         }
     }
 }
+
+/// What still blocks a thread when all is done is waited for so long.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(1);
 
 /// Reading archives is work for the processors.
 const ARCHIVED_SITES_AT_ONCE: usize = 16;
@@ -372,6 +376,27 @@ pub(super) fn p_threshold(text: &str) -> Result<f64, String> {
     number
         .filter(|number| (0.5..1.0).contains(number))
         .ok_or_else(|| "a threshold is a number from 0.5 to below 1".to_owned())
+}
+
+/// Runs to the end. What blocks then is left behind: nobody waits for it any more, and everything
+/// that was promised is on the disk.
+pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(work);
+    runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
+    ended
+}
+
+/// Refuses a clock that cannot be right by what the store says, unless it is to be believed.
+pub(super) async fn check_clock(store: &KeyValueStore, is_accepted: bool) -> anyhow::Result<()> {
+    match store.check_clock().await {
+        Err(error @ StoreError::WrongClock { .. }) if is_accepted => {
+            tracing::warn!(%error, "the clock is accepted; later times in the store are set right");
+            store.accept_clock().await?;
+            Ok(())
+        }
+        checked => Ok(checked?),
+    }
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -19,6 +19,11 @@ pub struct ExternalSettings {
     pub scarce_border: usize,
     /// How many sites of one registrable domain are taken up.
     pub sites_per_domain: usize,
+    /// How many sites are taken up because sites of one registrable domain recommend them; 0: any
+    /// number.
+    pub sites_per_source: usize,
+    /// How many sites may wait to be visited; 0: any number.
+    pub border_sites: usize,
     /// How many sites at one address are judged.
     pub sites_per_address: usize,
     /// What becomes of verdicts when the model of the topic has changed.
@@ -109,6 +114,16 @@ impl ExternalSettings {
                 "sites_per_domain",
                 self.sites_per_domain,
                 whole_number(1..=1_000_000),
+            ),
+            sites_per_source: external.value(
+                "sites_per_source",
+                self.sites_per_source,
+                whole_number(0..=1_000_000_000),
+            ),
+            border_sites: external.value(
+                "border_sites",
+                self.border_sites,
+                whole_number(0..=1_000_000_000),
             ),
             sites_per_address: external.value(
                 "sites_per_address",
@@ -240,6 +255,8 @@ impl Default for ExternalSettings {
             crawlers: 64,
             scarce_border: 1_000,
             sites_per_domain: 20,
+            sites_per_source: 500,
+            border_sites: 10_000_000,
             sites_per_address: 1_000,
             old_verdicts: OldVerdicts::Keep,
             recheck_after: Some(Duration::from_hours(24 * 30)),

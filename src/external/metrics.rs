@@ -10,7 +10,7 @@ use prometheus::{
 
 use crate::store::{Progress, Tally, TopicTotals};
 use crate::telemetry::Metrics;
-use crate::web::{SiteReport, Verdict};
+use crate::web::{SiteReport, Trouble, Verdict};
 
 /// The words for verdicts.
 const VERDICTS: [&str; 3] = ["relevant", "irrelevant", "undecided"];
@@ -26,6 +26,7 @@ pub struct CrawlMetrics {
     border: IntGaugeVec,
     deferred: IntGaugeVec,
     busy: IntGaugeVec,
+    trouble: IntGaugeVec,
     duration: HistogramVec,
     pages: HistogramVec,
     rates: Rates,
@@ -47,6 +48,7 @@ pub(super) struct TopicMetrics {
     border: IntGauge,
     deferred: IntGauge,
     busy: IntGauge,
+    trouble: IntGaugeVec,
     duration: Histogram,
     pages: Histogram,
     rates: Rates,
@@ -104,6 +106,14 @@ impl CrawlMetrics {
                 "sitescout_internal_crawlers_busy",
                 "Internal crawlers at work",
             ),
+            trouble: {
+                let options = Opts::new(
+                    "sitescout_own_trouble",
+                    "1 while a topic cannot go on because of this trouble of our own, 0 otherwise",
+                );
+                let gauges = IntGaugeVec::new(options, &["topic", "cause"]);
+                metrics.add(gauges.expect(WELL_FORMED))
+            },
             duration: histograms(
                 "sitescout_visit_duration_seconds",
                 "Time that a visit took, waiting included",
@@ -135,17 +145,20 @@ impl CrawlMetrics {
             // A series that exists from the start can be watched for its first increase.
             self.judged.with_label_values(&[topic, verdict]);
         }
-        TopicMetrics {
+        let shown = TopicMetrics {
             judged: self.judged.clone(),
             topic: topic.to_owned(),
             panics: self.panics.with_label_values(labels),
             border: self.border.with_label_values(labels),
             deferred: self.deferred.with_label_values(labels),
             busy: self.busy.with_label_values(labels),
+            trouble: self.trouble.clone(),
             duration: self.duration.with_label_values(labels),
             pages: self.pages.with_label_values(labels),
             rates: self.rates.clone(),
-        }
+        };
+        shown.show_trouble(None);
+        shown
     }
 }
 
@@ -164,6 +177,15 @@ impl TopicMetrics {
     pub(super) fn count_verdict(&self, verdict: Verdict) {
         let labels = &[self.topic.as_str(), verdict.name()];
         self.judged.with_label_values(labels).inc();
+    }
+
+    /// Shows what trouble of our own there is.
+    pub(super) fn show_trouble(&self, now: Option<Trouble>) {
+        for trouble in Trouble::ALL {
+            let labels = &[self.topic.as_str(), trouble.name()];
+            let gauge = self.trouble.with_label_values(labels);
+            gauge.set(i64::from(now == Some(trouble)));
+        }
     }
 
     pub(super) fn stand_at(&self, totals: &TopicTotals, progress: &Progress, busy: usize) {

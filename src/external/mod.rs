@@ -14,41 +14,46 @@
 //! - A crawl that is stopped loses nothing: what was not finished is visited again.
 //! - Sites that are looked at again never keep those waiting that were never seen: while there
 //!   are such, at most one visit in four goes to an old one.
+//! - No site is blamed for trouble of our own.
 
 mod edges;
 mod metrics;
 mod ordering;
+mod own_trouble;
 mod pool;
-mod reach;
 mod recheck_share;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::config::{ExternalSettings, HostLists, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite, Taking,
-    TopicId, TopicOpening, TopicTotals,
+    BorderCaps, NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite,
+    Taking, TopicId, TopicOpening, TopicTotals,
 };
-use crate::telemetry::Heartbeat;
+use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
-use crate::web::{PageUrl, Purpose, SiteVisit, UndecidedReason, Verdict};
+use crate::web::{PageUrl, Purpose, SiteVisit, Trouble, UndecidedReason, Verdict};
 pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
 pub use ordering::{Ordering, ordering};
+use own_trouble::{Attributed, OwnTrouble};
 pub use pool::Seats;
 use pool::{Ended, Pool};
-use reach::Reach;
 use recheck_share::RecheckShare;
 
 /// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// After a stop, visits are waited for as long as `drain` says, and then so long for everything
+/// else. Whatever hangs longer is broken off, and done again by the next crawl.
+const LONGEST_END: Duration = Duration::from_secs(3);
 
 /// A topic to crawl for.
 pub struct TopicCrawl {
@@ -63,6 +68,9 @@ pub struct TopicCrawl {
     /// Where its figures go.
     pub metrics: CrawlMetrics,
 }
+
+/// So often it is asked whether a site may be visited alone by now.
+const ALONE: Duration = Duration::from_secs(1);
 
 /// A crawl comes round so often, to look for sites that have become due.
 const GLANCE: Duration = Duration::from_secs(5);
@@ -114,8 +122,15 @@ pub struct ExternalCrawler {
     /// Whoever watches knows by it that the crawl comes round.
     heartbeat: Option<Arc<Heartbeat>>,
     recheck_share: RecheckShare,
-    reach: Reach,
+    trouble: OwnTrouble,
+    /// Told when trouble of our own begins, changes or ends.
+    trouble_listener: Option<TroubleListener>,
+    /// Whether the store keeps sites back until one of them was visited alone.
+    is_held_back: bool,
 }
+
+/// Hears of trouble of our own: what it is now, if there is any.
+pub type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
 
 // === impl ExternalCrawler ===
 
@@ -134,7 +149,7 @@ impl ExternalCrawler {
         let opening = TopicOpening {
             name: topic.name,
             ranking: Arc::clone(&ordering) as Arc<dyn Ranking>,
-            sites_per_domain: u32::try_from(external.sites_per_domain).unwrap_or(u32::MAX),
+            caps: caps(&external),
             model: topic.crawler.model().fingerprint(),
             old_verdicts: external.old_verdicts,
             recheck_after: external.recheck_after,
@@ -162,7 +177,9 @@ impl ExternalCrawler {
             full_addresses: Arc::new(full_addresses),
             heartbeat: None,
             recheck_share: RecheckShare::default(),
-            reach: Reach::default(),
+            trouble: OwnTrouble::default(),
+            trouble_listener: None,
+            is_held_back: false,
         })
     }
 
@@ -171,6 +188,15 @@ impl ExternalCrawler {
     pub fn with_heartbeat(self, heartbeat: Arc<Heartbeat>) -> Self {
         Self {
             heartbeat: Some(heartbeat),
+            ..self
+        }
+    }
+
+    /// Tells when trouble of our own begins, changes or ends.
+    #[must_use]
+    pub fn with_trouble_listener(self, listener: TroubleListener) -> Self {
+        Self {
+            trouble_listener: Some(listener),
             ..self
         }
     }
@@ -204,7 +230,12 @@ impl ExternalCrawler {
             self.metrics
                 .stand_at(&totals, &self.progress, self.pool.busy());
             if self.pool.is_empty() {
-                let Some(wait) = self.next_due().await? else {
+                let Some(wait) = self.wait_for_work().await? else {
+                    let held = self.trouble.release();
+                    if !held.is_empty() {
+                        totals = self.record(held, &mut tell).await?;
+                        continue;
+                    }
                     let deferred = self.store.totals(self.topic).await?.deferred;
                     break EndReason::BorderEmpty { deferred };
                 };
@@ -217,7 +248,7 @@ impl ExternalCrawler {
                 continue;
             }
             tokio::select! {
-                ended = self.pool.next() => totals = self.record(ended, &mut tell).await?,
+                ended = self.pool.next() => totals = self.attribute(ended, &mut tell).await?,
                 // Deferred sites may be due, and other topics may have left their seats.
                 () = sleep(GLANCE) => {}
                 () = &mut stop => break EndReason::Stopped,
@@ -228,8 +259,12 @@ impl ExternalCrawler {
             _ => Duration::ZERO,
         };
         let rest = self.drain(patience).await;
-        let totals = self.record(rest, &mut tell).await?;
+        self.attribute(rest, &mut tell).await?;
+        // Whoever crawls next finds out whose fault it was.
+        let held = self.trouble.give_up();
+        let totals = self.record(held, &mut tell).await?;
         self.metrics.stand_at(&totals, &self.progress, 0);
+        self.metrics.show_trouble(None);
         Ok((reason, totals))
     }
 
@@ -282,13 +317,13 @@ impl ExternalCrawler {
     /// to be looked at again by now: who is no longer relevant makes room for another.
     async fn has_to_rejudge(&self) -> Result<bool, StoreError> {
         let due = self.store.next_due(self.topic).await?;
-        let is_due = due.recheck.is_some_and(|due| due <= SystemTime::now());
+        let is_due = due.recheck.is_some_and(|due| due <= clock::now());
         Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
     /// Sends internal crawlers to the best sites while there are seats.
     async fn fill_seats(&mut self, totals: &TopicTotals) -> Result<(), StoreError> {
-        let free = self.pool.free_seats();
+        let free = self.free_seats();
         if free == 0 {
             return Ok(());
         }
@@ -296,7 +331,7 @@ impl ExternalCrawler {
             most: free,
             rechecks: self.recheck_share.of(free),
             is_border_open: self.reason_to_rest(totals).is_none(),
-            now: SystemTime::now(),
+            now: clock::now(),
         };
         let prior = self.ordering.prior(totals);
         let is_scarce = totals.border < self.settings.scarce_border as u64;
@@ -305,7 +340,9 @@ impl ExternalCrawler {
             true => Purpose::VerdictAndManyLinks,
             false => Purpose::VerdictAndLinks,
         };
-        let sites = self.store.take(self.topic, taking).await?;
+        let taken = self.store.take(self.topic, taking).await?;
+        self.is_held_back = taken.is_held_back;
+        let sites = taken.sites;
         let known = sites.iter().filter(|taken| taken.verdict.is_some());
         self.recheck_share.note(sites.len(), known.count());
         let model = self.pool.model();
@@ -323,12 +360,30 @@ impl ExternalCrawler {
                 full_addresses: self.full_addresses_for(&taken),
                 ..SiteVisit::entering(&taken.entrance)
             };
-            match self.hosts.permit(taken.site.host()) && !taken.is_blocked {
-                true => self.pool.visit(taken, visit),
-                false => self.pool.refuse(taken, visit),
+            self.trouble.note_visit();
+            let is_permitted = self.hosts.permit(taken.site.host()) && !taken.is_blocked;
+            match (is_permitted, taken.is_poison) {
+                (false, _) => self.pool.refuse(taken, visit, UndecidedReason::Blocked),
+                (true, true) => {
+                    tracing::error!(
+                        site = %taken.site,
+                        "not visited any more: the process has died under it again and again"
+                    );
+                    self.pool.refuse(taken, visit, UndecidedReason::Poison);
+                }
+                (true, false) => self.pool.visit(taken, visit),
             }
         }
         Ok(())
+    }
+
+    /// How many sites may be visited now. With trouble of our own, one from time to time.
+    fn free_seats(&self) -> usize {
+        match self.trouble.next_probe() {
+            None => self.pool.free_seats(),
+            Some(due) if self.pool.is_empty() && due <= Instant::now() => 1,
+            Some(_) => 0,
+        }
     }
 
     /// At which addresses a site is not to be judged.
@@ -342,29 +397,62 @@ impl ExternalCrawler {
         }
     }
 
+    /// How long to wait for a site to visit; none if there is none for a while.
+    async fn wait_for_work(&mut self) -> Result<Option<Duration>, StoreError> {
+        if self.is_held_back {
+            // Nobody is handed out before those that are held are reported on.
+            let held = self.trouble.give_up();
+            self.record(held, &mut |_, _| {}).await?;
+            return Ok(Some(ALONE));
+        }
+        let now = Instant::now();
+        if let Some(due) = self.trouble.next_probe().filter(|due| *due > now) {
+            return Ok(Some(due - now));
+        }
+        self.next_due().await
+    }
+
     /// How long until a deferred site is due, if that is soon.
     async fn next_due(&self) -> Result<Option<Duration>, StoreError> {
         let due = self.store.next_due(self.topic).await?;
         let wait = due
             .deferred
-            .map(|due| due.duration_since(SystemTime::now()).unwrap_or_default());
+            .map(|due| due.duration_since(clock::now()).unwrap_or_default());
         Ok(wait.filter(|wait| *wait <= PATIENCE))
+    }
+
+    /// Records visits that have ended, as far as it is clear whose fault it was if they brought
+    /// nothing.
+    async fn attribute(
+        &mut self,
+        ended: Vec<Ended>,
+        tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
+    ) -> Result<TopicTotals, StoreError> {
+        let before = self.trouble.now();
+        let mut clear = Vec::with_capacity(ended.len());
+        for ended in ended {
+            clear.extend(self.trouble.attribute(ended));
+        }
+        let after = self.trouble.now();
+        if before != after {
+            self.metrics.show_trouble(after);
+            if let Some(listener) = &self.trouble_listener {
+                listener(after);
+            }
+        }
+        self.record(clear, tell).await
     }
 
     /// Records visits that have ended, and tells the verdicts among them.
     async fn record(
         &mut self,
-        ended: Vec<Ended>,
+        clear: Vec<Attributed>,
         tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
-        if ended.is_empty() {
+        if clear.is_empty() {
             return self.store.totals(self.topic).await;
         }
-        let mut visits = Vec::with_capacity(ended.len());
-        for ended in ended {
-            let is_cut_off = self.reach.is_cut_off(&ended.report);
-            visits.push(self.weigh(ended, is_cut_off));
-        }
+        let visits = clear.into_iter().map(|visit| self.weigh(visit)).collect();
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
         self.progress = self.store.progress(self.topic).await?;
@@ -380,7 +468,7 @@ impl ExternalCrawler {
         Ok(totals)
     }
 
-    fn weigh(&self, ended: Ended, is_cut_off: bool) -> EndedVisit {
+    fn weigh(&self, Attributed { ended, trouble }: Attributed) -> EndedVisit {
         let Ended {
             taken,
             report,
@@ -403,12 +491,28 @@ impl ExternalCrawler {
             report,
             edges,
             is_broken,
-            is_cut_off,
+            trouble,
         }
     }
 
     fn permits(&self, entrance: &PageUrl) -> bool {
         self.hosts.permit(entrance.site().host())
+    }
+}
+
+/// When a crawl that is asked to stop now has ended, whatever hangs.
+#[must_use]
+pub fn latest_end(settings: &ExternalSettings) -> Instant {
+    Instant::now() + settings.drain + LONGEST_END
+}
+
+/// The caps of the settings, as stores count.
+fn caps(settings: &ExternalSettings) -> BorderCaps {
+    let counted = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    BorderCaps {
+        sites_per_domain: counted(settings.sites_per_domain),
+        sites_per_source: counted(settings.sites_per_source),
+        border_sites: settings.border_sites as u64,
     }
 }
 

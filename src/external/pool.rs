@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
 use crate::store::TakenSite;
-use crate::web::{ModelFingerprint, SiteReport, SiteVisit};
+use crate::web::{ModelFingerprint, SiteReport, SiteVisit, UndecidedReason};
 
 /// Seats for internal crawlers, shared by topics.
 #[derive(Debug)]
@@ -139,9 +139,10 @@ impl Pool {
         self.orders.insert(task.id(), (taken, visit));
     }
 
-    /// Reports on a site that must not be visited.
-    pub(super) fn refuse(&mut self, taken: TakenSite, visit: SiteVisit) {
-        let report = SiteReport::blocked(visit.clone(), self.crawler.model().fingerprint());
+    /// Reports on a site that must not be visited, for this reason.
+    pub(super) fn refuse(&mut self, taken: TakenSite, visit: SiteVisit, reason: UndecidedReason) {
+        let model = self.crawler.model().fingerprint();
+        let report = SiteReport::refused(visit.clone(), reason, model);
         let task = self.visits.spawn(std::future::ready(report));
         self.orders.insert(task.id(), (taken, visit));
     }

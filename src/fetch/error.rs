@@ -5,7 +5,11 @@ use std::time::SystemTime;
 use thiserror::Error;
 
 use super::ArchiveError;
-use crate::web::{PageUrl, Scheme, SiteId};
+use crate::web::{DeferralCause, PageUrl, Scheme, SiteId};
+
+/// The label of certificates that are not yet or no longer valid. Many of them in a row say that
+/// our clock is wrong.
+pub const EXPIRED_CERTIFICATE: &str = "expired_certificate";
 
 /// Why there was no answer. An answer with an error status is none of these.
 #[derive(Debug, Error)]
@@ -35,6 +39,8 @@ pub enum ErrorKind {
     BadCertificate {
         /// Whether the site may be judged over http instead.
         http_instead: bool,
+        /// Whether all that is wrong is the time: it is not yet or no longer valid.
+        is_out_of_date: bool,
     },
     /// The address is private, local or reserved.
     ForbiddenAddress,
@@ -63,26 +69,12 @@ pub enum ErrorKind {
     Archive,
 }
 
-/// Why a site is to be visited later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeferralCause {
-    /// Its `Crawl-delay` is longer than a visit waits.
-    CrawlDelay,
-    /// It said so by `Retry-After`, or was busy again and again.
-    Busy,
-    /// Its robots.txt cannot be had for now (RFC 9309, section 2.3.1.4).
-    RobotsUnavailable,
-    /// Others at the same address are waiting, too many of them.
-    CrowdedAddress,
-    /// Nothing is wrong with the site: we are out of ports or buffers, or our proxy is out of
-    /// reach.
-    OwnTrouble,
-}
-
 // === impl FetchError ===
 
 impl FetchError {
-    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    /// No answer, for this reason, which is told in these words.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             robots_requests: 0,
@@ -119,13 +111,14 @@ impl From<ArchiveError> for FetchError {
 
 impl ErrorKind {
     /// All labels there are.
-    pub const LABELS: [&'static str; 16] = [
+    pub const LABELS: [&'static str; 17] = [
         "no_host",
         "dns_failed",
         "unreachable",
         "connect_timeout",
         "tls_failed",
         "bad_certificate",
+        EXPIRED_CERTIFICATE,
         "forbidden_address",
         "forbidden_port",
         "no_contact",
@@ -147,6 +140,10 @@ impl ErrorKind {
             Self::Unreachable => "unreachable",
             Self::ConnectTimeout => "connect_timeout",
             Self::TlsFailed => "tls_failed",
+            Self::BadCertificate {
+                is_out_of_date: true,
+                ..
+            } => EXPIRED_CERTIFICATE,
             Self::BadCertificate { .. } => "bad_certificate",
             Self::ForbiddenAddress => "forbidden_address",
             Self::ForbiddenPort => "forbidden_port",
@@ -175,6 +172,7 @@ impl ErrorKind {
         match self {
             Self::BadCertificate {
                 http_instead: false,
+                ..
             } => entrance.scheme() == Scheme::Https,
             kind => kind.is_before_http(),
         }

@@ -173,7 +173,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::fetch::DeferralCause;
+    use crate::web::DeferralCause;
 
     #[tokio::test]
     async fn who_waits_is_counted_until_the_wait_ends_or_is_given_up() {
@@ -196,7 +196,14 @@ mod tests {
             ErrorKind::Unreachable,
             ErrorKind::ConnectTimeout,
             ErrorKind::TlsFailed,
-            ErrorKind::BadCertificate { http_instead: true },
+            ErrorKind::BadCertificate {
+                http_instead: true,
+                is_out_of_date: false,
+            },
+            ErrorKind::BadCertificate {
+                http_instead: true,
+                is_out_of_date: true,
+            },
             ErrorKind::ForbiddenAddress,
             ErrorKind::ForbiddenPort,
             ErrorKind::NoContact,

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 
 use crate::web::{FetchedPage, PageUrl};
 pub use archive::{Archive, ArchiveError};
-pub use error::{DeferralCause, ErrorKind, FetchError};
+pub use error::{EXPIRED_CERTIFICATE, ErrorKind, FetchError};
 pub use live::{LiveWeb, LiveWebError};
 pub use metrics::FetchMetrics;
 pub use recorder::{RecordError, Recorder};

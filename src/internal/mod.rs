@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use crate::classify::{JudgedPage, SiteModel};
 use crate::config::InternalSettings;
-use crate::fetch::{DeferralCause, ErrorKind, FetchError, Fetcher};
+use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport, SiteVisit,
-    StepOutcome, StopReason, TransversalLink,
+    DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
+    SiteVisit, StepOutcome, StopReason, TransversalLink,
 };
 use page_frontier::{Aim, Candidate, PageFrontier};
 use site_sample::SiteSample;
@@ -141,7 +141,10 @@ impl InternalCrawler {
                 && sample.is_unread()
             {
                 sample.add_failure(page, StepOutcome::Failed(fetched.status));
-                return Some(StopReason::Deferred { not_before });
+                return Some(StopReason::Deferred {
+                    not_before,
+                    cause: DeferralCause::Busy,
+                });
             }
             let Some(target) = fetched.redirect_target() else {
                 return self.take(page, fetched, frontier, sample).await;
@@ -217,7 +220,7 @@ impl InternalCrawler {
                 };
                 return ControlFlow::Break(Some(match is_over {
                     true => StopReason::BudgetSpent,
-                    false => StopReason::Deferred { not_before },
+                    false => StopReason::Deferred { not_before, cause },
                 }));
             }
             ErrorKind::Disallowed => {

@@ -233,8 +233,8 @@ impl SiteSample {
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)
             }
-            StopReason::Deferred { not_before } if self.frozen.is_none() => {
-                Verdict::Undecided(UndecidedReason::Deferred { not_before })
+            StopReason::Deferred { not_before, cause } if self.frozen.is_none() => {
+                Verdict::Undecided(UndecidedReason::Deferred { not_before, cause })
             }
             StopReason::Interrupted if self.frozen.is_none() => {
                 Verdict::Undecided(UndecidedReason::Interrupted)

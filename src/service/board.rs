@@ -7,6 +7,7 @@ use prometheus::{IntGaugeVec, Opts};
 
 use crate::store::TopicTotals;
 use crate::telemetry::{Metrics, grouped};
+use crate::web::Trouble;
 
 /// What a topic does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +41,15 @@ pub(super) struct Board {
 }
 
 struct Known {
-    topics: BTreeMap<String, (TopicState, TopicTotals)>,
+    topics: BTreeMap<String, KnownTopic>,
     is_stopping: bool,
+}
+
+struct KnownTopic {
+    state: TopicState,
+    totals: TopicTotals,
+    /// Why it crawls and finds nobody, if that is our own fault.
+    trouble: Option<Trouble>,
 }
 
 // === impl IdleReason ===
@@ -105,7 +113,11 @@ impl Board {
 
     /// A topic is to be crawled for.
     pub(super) fn add(&self, topic: &str) {
-        let nothing = (TopicState::Starting, TopicTotals::default());
+        let nothing = KnownTopic {
+            state: TopicState::Starting,
+            totals: TopicTotals::default(),
+            trouble: None,
+        };
         self.lock().topics.insert(topic.to_owned(), nothing);
         self.show(topic, TopicState::Starting);
     }
@@ -122,20 +134,32 @@ impl Board {
 
     pub(super) fn set(&self, topic: &str, state: TopicState) {
         if let Some(known) = self.lock().topics.get_mut(topic) {
-            known.0 = state;
+            known.state = state;
         }
         self.show(topic, state);
     }
 
     /// What a topic does, if it is crawled for.
     pub(super) fn state(&self, topic: &str) -> Option<TopicState> {
-        self.lock().topics.get(topic).map(|(state, _)| *state)
+        self.lock().topics.get(topic).map(|known| known.state)
     }
 
     pub(super) fn count(&self, topic: &str, totals: &TopicTotals) {
         if let Some(known) = self.lock().topics.get_mut(topic) {
-            known.1 = *totals;
+            known.totals = *totals;
         }
+    }
+
+    /// What keeps a topic from going on, through no fault of any site.
+    pub(super) fn set_trouble(&self, topic: &str, trouble: Option<Trouble>) {
+        if let Some(known) = self.lock().topics.get_mut(topic) {
+            known.trouble = trouble;
+        }
+    }
+
+    /// The trouble of our own that a topic has, if any.
+    pub(super) fn trouble(&self, topic: &str) -> Option<Trouble> {
+        self.lock().topics.get(topic)?.trouble
     }
 
     /// The service is asked to end.
@@ -150,7 +174,7 @@ impl Board {
             return Some("stopping".to_owned());
         }
         let mut starting = known.topics.iter();
-        let starting = starting.find(|(_, (state, _))| *state == TopicState::Starting);
+        let starting = starting.find(|(_, known)| known.state == TopicState::Starting);
         starting.map(|(topic, _)| format!("the topic {topic} is being opened"))
     }
 
@@ -163,7 +187,7 @@ impl Board {
         let known = self.lock();
         let topics = known.topics.values();
         let (mut relevant, mut finds, mut pages) = (0, 0, 0);
-        for (_, totals) in topics {
+        for KnownTopic { totals, .. } in topics {
             relevant += totals.relevant;
             finds += totals.finds;
             pages += totals.pages;
@@ -177,10 +201,11 @@ impl Board {
         let idle: Vec<String> = known
             .topics
             .iter()
-            .filter_map(|(topic, (state, _))| match state {
-                TopicState::Idle(reason) => {
+            .filter_map(|(topic, known)| match (known.state, known.trouble) {
+                (TopicState::Idle(reason), _) => {
                     Some(format!("{topic} idle: {}", reason.name().replace('_', " ")))
                 }
+                (_, Some(trouble)) => Some(format!("{topic} waits: {}", trouble.advice())),
                 _ => None,
             })
             .collect();

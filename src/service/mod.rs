@@ -35,21 +35,21 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::classify::SiteModel;
 use crate::config::Settings;
-use crate::external::{CrawlMetrics, Seats};
+use crate::external::{CrawlMetrics, Seats, latest_end};
 use crate::fetch::{Fetcher, LiveWeb};
 use crate::store::{DirectoryStore, SiteStore, StoreError};
-use crate::telemetry::{self, Heartbeats, Metrics};
+use crate::telemetry::{self, Heartbeats, Metrics, clock};
 use crate::web::PageUrl;
 use api::Api;
 pub use api::{Token, TokenError};
@@ -206,9 +206,14 @@ impl Service {
         let mut tick = interval(systemd.watchdog().map_or(TICK, |limit| TICK.min(limit / 4)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failure = None;
+        let mut end: Option<Instant> = None;
         let mut was_asked_to_stop = false;
         loop {
             tokio::select! {
+                () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
+                    tracing::warn!("not everything ended in time; it is done again after the next start");
+                    break;
+                }
                 ended = crew.loops.join_next() => {
                     let error = match ended {
                         None => break,
@@ -222,6 +227,7 @@ impl Service {
                     };
                     failure.get_or_insert(error);
                     stop(&orders, &board, &systemd);
+                    end.get_or_insert(end_of(&orders));
                 }
                 Some(request) = requests.recv() => match request {
                     Request::Reload if orders.borrow().is_stopping => {}
@@ -236,6 +242,7 @@ impl Service {
                     Request::Stop => {
                         was_asked_to_stop = true;
                         stop(&orders, &board, &systemd);
+                        end.get_or_insert(end_of(&orders));
                     }
                 },
                 _ = tick.tick() => {
@@ -301,7 +308,7 @@ impl Service {
             metrics: self.metrics.clone(),
             board: Arc::clone(board),
             orders: orders.clone(),
-            started: SystemTime::now(),
+            started: clock::now(),
             trials: Arc::new(Semaphore::new(api::TRIALS)),
             pausing: Mutex::default(),
         };
@@ -397,6 +404,10 @@ fn stop(orders: &watch::Sender<Orders>, board: &Board, systemd: &Systemd) {
     systemd.stopping();
     board.stop();
     orders.send_modify(|orders| orders.is_stopping = true);
+}
+
+fn end_of(orders: &watch::Sender<Orders>) -> Instant {
+    latest_end(&orders.borrow().plan.settings.external)
 }
 
 fn watch_disk(orders: &watch::Sender<Orders>) {

@@ -1,7 +1,7 @@
 //! The life of one topic: crawling, draining, idle for a reason, and crawling again.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
 use crate::store::{REJUDGED, SiteStore, StoreError, TopicId, TopicTotals};
-use crate::telemetry::Heartbeat;
+use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::ShownVerdict;
 
 use super::board::{Board, IdleReason, TopicState};
@@ -111,7 +111,10 @@ impl TopicLoop {
         mut orders: watch::Receiver<Orders>,
     ) -> Result<(EndReason, TopicTotals), StoreError> {
         let external = self.open(topic, now).await?;
-        let external = external.with_heartbeat(Arc::clone(&self.heartbeat));
+        let (board, name) = (Arc::clone(&self.board), self.name.clone());
+        let external = external
+            .with_heartbeat(Arc::clone(&self.heartbeat))
+            .with_trouble_listener(Box::new(move |trouble| board.set_trouble(&name, trouble)));
         let totals = self.totals().await?;
         self.show(TopicState::Crawling, totals.as_ref());
         let other_orders = async {
@@ -136,7 +139,9 @@ impl TopicLoop {
             );
             self.board.count(&self.name, totals);
         };
-        external.crawl(other_orders, tell).await
+        let ended = external.crawl(other_orders, tell).await;
+        self.board.set_trouble(&self.name, None);
+        ended
     }
 
     /// Beats until there are other orders, or until `is_due` says so.
@@ -159,7 +164,7 @@ impl TopicLoop {
             return Ok(false);
         };
         let due = self.store.next_due(topic).await?;
-        let now = SystemTime::now();
+        let now = clock::now();
         let is_recheck_due =
             due.recheck.is_some_and(|due| due <= now) || due.deferred == Some(REJUDGED);
         Ok(match idle {

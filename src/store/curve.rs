@@ -8,6 +8,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::clock;
+
 use super::engine::Engine;
 use super::keys;
 use super::progress::Progress;
@@ -130,7 +132,7 @@ impl PointRecord {
             border: totals.border,
             pprs: long.sum().pprs().map(|pprs| pprs as f32),
             harvest: short.sum().harvest().map(|harvest| harvest as f32),
-            at: records::seconds(SystemTime::now()),
+            at: records::seconds(clock::now()),
         }
     }
 

@@ -23,12 +23,12 @@ use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
 /// The form of dumps.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
 /// a verdict before what is said about it.
-const KINDS: [&[u8]; 14] = [
-    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"i", b"u", b"o", b"b",
+const KINDS: [&[u8]; 15] = [
+    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"G", b"i", b"u", b"o", b"b",
 ];
 
 /// One record of a store.
@@ -73,6 +73,11 @@ enum DumpedRecord {
         evidence: EvidenceRecord,
     },
     Domain {
+        topic: u16,
+        domain: String,
+        sites: u32,
+    },
+    SourceDomain {
         topic: u16,
         domain: String,
         sites: u32,
@@ -195,6 +200,11 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
         },
+        Some(b'G') => DumpedRecord::SourceDomain {
+            topic: topic()?,
+            domain: text(rest()?)?,
+            sites: records::decode(key, value)?,
+        },
         Some(b'i') => DumpedRecord::Address {
             topic: topic()?,
             address: keys::address_of(key).ok_or_else(damaged)?,
@@ -280,6 +290,11 @@ pub(super) fn load(
             domain,
             sites,
         } => changes.put(keys::domain(TopicId(topic), &domain), &sites),
+        DumpedRecord::SourceDomain {
+            topic,
+            domain,
+            sites,
+        } => changes.put(keys::source_domain(TopicId(topic), &domain), &sites),
         DumpedRecord::Address {
             topic,
             address,

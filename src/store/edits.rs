@@ -3,9 +3,8 @@
 //! Invariant: an edit is a transaction like any other order; what it says is kept apart from
 //! what the machine found, and changes nothing of it.
 
-use std::time::SystemTime;
-
 use crate::config::HostLists;
+use crate::telemetry::clock;
 use crate::web::{SiteId, UndecidedReason};
 
 use super::engine::Engine;
@@ -171,7 +170,7 @@ fn done_unless(is_unchanged: bool) -> Edited {
 }
 
 fn now() -> u64 {
-    records::seconds(SystemTime::now())
+    records::seconds(clock::now())
 }
 
 fn shortened(mut note: String) -> String {

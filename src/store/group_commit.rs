@@ -13,7 +13,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use prometheus::Histogram;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -22,11 +21,12 @@ use crate::config::StoreSettings;
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::keys;
+use super::metrics::CommitFigures;
 use super::orders::Ledger;
 use super::records::StoreRecord;
 use super::transaction::Transaction;
 use super::{
-    Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, TakenSite, Taking, TopicId,
+    Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
     TopicOpening,
 };
 
@@ -48,10 +48,11 @@ type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 pub(super) enum Order {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
-    Take(TopicId, Taking, Reply<Vec<TakenSite>>),
+    Take(TopicId, Taking, Reply<Taken>),
     Record(Vec<Outcome>, Reply<Vec<Recorded>>),
     Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
+    AcceptClock(Reply<()>),
 }
 
 /// A handle to the writer.
@@ -73,8 +74,8 @@ struct Notes {
     /// Odd while something was applied that is not synced yet; it grows with every change of that.
     commit: Mutex<u64>,
     is_at_rest: Condvar,
-    /// Where the time of commits is noted, if anybody wants to know.
-    commits: OnceLock<Histogram>,
+    /// Where commits are noted, if anybody wants to know.
+    figures: OnceLock<CommitFigures>,
 }
 
 /// An order that was carried out and waits to be answered.
@@ -124,10 +125,10 @@ impl Writer {
         self.notes.feed_heads.subscribe()
     }
 
-    /// Notes from now on how long commits take.
-    pub(super) fn measure_commits(&self, histogram: Histogram) {
+    /// Notes from now on how long commits take, and what caps drop.
+    pub(super) fn measure_commits(&self, figures: CommitFigures) {
         // Who came first is told; there is no second one in a process.
-        let _ = self.notes.commits.set(histogram);
+        let _ = self.notes.figures.set(figures);
     }
 
     /// Hands an order over and waits until it is carried out.
@@ -150,24 +151,25 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
     let mut group = Vec::new();
     while orders.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
-        let mut is_durable = false;
         let mut answers: Vec<Answer> = Vec::new();
         for order in group.drain(..) {
-            is_durable |= !matches!(order, Order::Take(..));
-            answers.push(carry_out(order, &mut ledger, &mut transaction));
+            answers.push(carry_out(order, &mut ledger, &mut transaction, notes));
         }
         let changes = transaction.into_changes();
         let started = Instant::now();
         notes.begin_commit();
-        let committed = engine.apply(changes).and_then(|()| match is_durable {
-            true => engine.sync().and_then(|()| notes.tell_durable(engine)),
-            false => Ok(()),
-        });
+        let committed = engine.apply(changes);
+        let committed = committed.and_then(|()| engine.sync());
+        let committed = committed.and_then(|()| notes.tell_durable(engine));
         notes.end_commit();
-        if let Some(commits) = notes.commits.get().filter(|_| is_durable) {
-            commits.observe(started.elapsed().as_secs_f64());
+        if let Some(figures) = notes.figures.get() {
+            figures.duration.observe(started.elapsed().as_secs_f64());
         }
         let committed = committed.and_then(|()| keep_up(engine, &mut ledger, notes));
+        let dropped = ledger.take_dropped();
+        if let Some(figures) = notes.figures.get() {
+            figures.count(dropped);
+        }
         let failure = committed.err();
         if let Some(error) = &failure {
             tracing::error!(%error, "the store writes no more");
@@ -272,9 +274,13 @@ fn carry_out(
     order: Order,
     ledger: &mut Ledger,
     transaction: &mut Transaction<'_, dyn Engine>,
+    notes: &Notes,
 ) -> Answer {
     match order {
         Order::OpenTopic(topic, reply) => {
+            if let Some(figures) = notes.figures.get() {
+                figures.add_topic(&topic.name);
+            }
             settle(ledger.open_topic(transaction, topic), transaction, reply)
         }
         Order::Enter(topic, sites, reply) => {
@@ -283,6 +289,7 @@ fn carry_out(
         Order::Take(topic, taking, reply) => {
             settle(ledger.take(transaction, topic, taking), transaction, reply)
         }
+        Order::AcceptClock(reply) => settle(ledger.accept_clock(transaction), transaction, reply),
         Order::Edit(edit, reply) => settle(ledger.edit(transaction, edit), transaction, reply),
         Order::Load(lines, reply) => {
             let mut lines = lines.into_iter();
@@ -323,7 +330,7 @@ mod tests {
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
-    use crate::store::{KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
+    use crate::store::{BorderCaps, KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
 
     /// Notes what is asked of the disk, and fails if it is told to.
@@ -400,7 +407,7 @@ mod tests {
         let topic = TopicOpening {
             name: "topic".to_owned(),
             ranking: Arc::new(FirstCome),
-            sites_per_domain: 1_000_000,
+            caps: BorderCaps::per_domain(1_000_000),
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
@@ -484,7 +491,7 @@ mod tests {
         let (store, topic) = opened(&engine).await;
         store.enter(topic, vec![site(1)]).await.unwrap();
         let taking = Taking::any(1, SystemTime::now());
-        let taken = store.take(topic, taking).await.unwrap();
+        let taken = store.take(topic, taking).await.unwrap().sites;
         let visit = SiteVisit::entering(&taken[0].entrance);
         let report = SiteReport {
             verdict: Verdict::Relevant,

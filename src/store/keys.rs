@@ -11,11 +11,13 @@
 //! | `d` topic time host | deferred sites by the time at which they are due |
 //! | `c` topic time host | relevant sites by the time at which they are looked at again |
 //! | `k` topic host | sites handed out and not yet reported on; the value says where they were |
+//! | `K` topic host | sites under which a process may have died |
 //! | `e` topic target domain source | an edge, by the registrable domain of its source |
 //! | `v` topic host | the verdict on a site |
 //! | `x` topic host | the evidence for it |
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
+//! | `G` topic domain | how many sites were taken up because a registrable domain recommends them |
 //! | `i` topic address | how many sites at an address were judged |
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
@@ -29,6 +31,7 @@
 //! | `z` topic | how the crawl went: points of its curve |
 //! | `y` topic | the block and allow lists by which the list was last gone through; 0 while that is done |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
+//! | `T` | when the newest verdict was recorded |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
 //! zero byte, which therefore ends them.
@@ -44,6 +47,8 @@ pub(super) const IDENTITY: &[u8] = b"S";
 pub(super) const TOPICS: &[u8] = b"t";
 pub(super) const SEQUENCE: &[u8] = b"q";
 pub(super) const AGED: &[u8] = b"a";
+pub(super) const NEWEST: &[u8] = b"T";
+pub(super) const SUSPECTS: &[u8] = b"K";
 pub(super) const BLOCKS: &[u8] = b"b";
 
 pub(super) fn topic(name: &str) -> Vec<u8> {
@@ -135,6 +140,10 @@ pub(super) fn claim(topic: TopicId, site: &SiteId) -> Vec<u8> {
     of_host(b'k', topic, site)
 }
 
+pub(super) fn suspect(topic: TopicId, site: &SiteId) -> Vec<u8> {
+    of_host(b'K', topic, site)
+}
+
 pub(super) fn verdict(topic: TopicId, site: &SiteId) -> Vec<u8> {
     of_host(b'v', topic, site)
 }
@@ -145,6 +154,11 @@ pub(super) fn evidence(topic: TopicId, site: &SiteId) -> Vec<u8> {
 
 pub(super) fn domain(topic: TopicId, domain: &str) -> Vec<u8> {
     join(b'g', &[&topic.0.to_be_bytes(), domain.as_bytes()])
+}
+
+/// By the registrable domain of those who recommend.
+pub(super) fn source_domain(topic: TopicId, domain: &str) -> Vec<u8> {
+    join(b'G', &[&topic.0.to_be_bytes(), domain.as_bytes()])
 }
 
 pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {

@@ -6,12 +6,11 @@
 //! machine judged it relevant. A site with a decided verdict that no editor has spoken about is
 //! among the questions for editors, and nobody else is.
 
-use std::time::SystemTime;
-
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::HostLists;
+use crate::telemetry::clock;
 use crate::web::{SiteId, Verdict};
 
 use super::engine::Engine;
@@ -124,7 +123,7 @@ pub(super) fn relist(
         reason: reason(&verdict, opinion, is_blocked, was_listed, cause).to_owned(),
         at: records::seconds(match cause {
             Cause::Founded => verdict.judged_at(),
-            _ => SystemTime::now(),
+            _ => clock::now(),
         }),
     };
     changes.put(keys::listing(topic, site), &record);

@@ -1,18 +1,35 @@
-//! What the room counts: the bytes that a store takes, and the time of its commits.
+//! What the room counts: the bytes that a store takes, the time of its commits, and the sites that
+//! caps keep out of borders.
 //!
-//! There is one store in a process, so there are no labels.
+//! There is one store in a process, so only the last have a label for the topic.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Histogram, HistogramOpts, IntGauge, exponential_buckets};
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, exponential_buckets};
 
 use crate::telemetry::Metrics;
 
 use super::engine::Engine;
 
 const WELL_FORMED: &str = "names and buckets are constants";
+
+/// The caps, by their names in the settings.
+const SOURCE_CAP: &str = "sites_per_source";
+const BORDER_CAP: &str = "border_sites";
+
+/// What is noted with every commit.
+#[derive(Debug, Clone)]
+pub(super) struct CommitFigures {
+    pub(super) duration: Histogram,
+    dropped: IntCounterVec,
+}
+
+/// Sites that caps kept out of borders, or made leave them, by topic.
+#[derive(Debug, Default)]
+pub(super) struct DroppedSites(BTreeMap<(Arc<str>, &'static str), u64>);
 
 /// Asks for the size when it is wanted: that looks at files. A store that was closed has none,
 /// and is not kept open for the sake of it.
@@ -33,14 +50,60 @@ pub(super) fn add_size(metrics: &Metrics, engine: &Arc<dyn Engine>) {
     }));
 }
 
-/// Adds the time of commits.
-pub(super) fn add_commits(metrics: &Metrics) -> Histogram {
+/// Adds what is noted with every commit.
+pub(super) fn add_commits(metrics: &Metrics) -> CommitFigures {
     let seconds = exponential_buckets(0.000_5, 2.0, 14).expect(WELL_FORMED);
     let options = HistogramOpts::new(
         "sitescout_store_commit_duration_seconds",
         "Time to write a group of orders and to sync it to the disk",
     );
-    metrics.add(Histogram::with_opts(options.buckets(seconds)).expect(WELL_FORMED))
+    let duration = Histogram::with_opts(options.buckets(seconds)).expect(WELL_FORMED);
+    let options = Opts::new(
+        "sitescout_border_sites_dropped_total",
+        "Sites that a cap kept out of the border (sites_per_source) or made leave it (border_sites)",
+    );
+    let dropped = IntCounterVec::new(options, &["topic", "cap"]).expect(WELL_FORMED);
+    CommitFigures {
+        duration: metrics.add(duration),
+        dropped: metrics.add(dropped),
+    }
+}
+
+// === impl CommitFigures ===
+
+impl CommitFigures {
+    /// Gives a topic its series, so that their first increase can be seen.
+    pub(super) fn add_topic(&self, topic: &str) {
+        for cap in [SOURCE_CAP, BORDER_CAP] {
+            self.dropped.with_label_values(&[topic, cap]);
+        }
+    }
+
+    pub(super) fn count(&self, dropped: DroppedSites) {
+        for ((topic, cap), sites) in dropped.0 {
+            self.dropped
+                .with_label_values(&[&*topic, cap])
+                .inc_by(sites);
+        }
+    }
+}
+
+// === impl DroppedSites ===
+
+impl DroppedSites {
+    /// A site was not taken up, because the domain that recommends it has brought enough.
+    pub(super) fn count_source(&mut self, topic: &Arc<str>) {
+        self.count(topic, SOURCE_CAP);
+    }
+
+    /// A site left the border, because there were too many.
+    pub(super) fn count_border(&mut self, topic: &Arc<str>) {
+        self.count(topic, BORDER_CAP);
+    }
+
+    fn count(&mut self, topic: &Arc<str>, cap: &'static str) {
+        *self.0.entry((Arc::clone(topic), cap)).or_default() += 1;
+    }
 }
 
 impl Collector for StoreSize {

@@ -32,6 +32,7 @@ mod reading;
 mod rechecks;
 mod records;
 mod sled_engine;
+mod suspects;
 mod transaction;
 mod upkeep;
 
@@ -48,7 +49,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::{HostLists, OldVerdicts, StoreSettings};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, clock};
 use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
 use browsing::Reader;
 pub use curve::CurvePoint;
@@ -77,7 +78,10 @@ pub trait SiteStore: Send + Sync {
     /// Hands out sites to be visited: those that were deferred and are due, some that are to
     /// be looked at again, then the best of the border. Seats that are left go to more of those
     /// that are to be looked at again.
-    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Vec<TakenSite>, StoreError>;
+    ///
+    /// A site under which processes have died is handed out alone: not before all others are
+    /// reported on, and nobody else until it is.
+    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError>;
 
     /// Records what became of sites that were handed out. Durable when it returns. For each
     /// outcome, what came of it.
@@ -122,8 +126,8 @@ pub struct TopicOpening {
     pub name: String,
     /// How its border is sorted.
     pub ranking: Arc<dyn Ranking>,
-    /// How many sites of one registrable domain may enter.
-    pub sites_per_domain: u32,
+    /// How many sites may enter.
+    pub caps: BorderCaps,
     /// The model that judges its sites.
     pub model: ModelFingerprint,
     /// What becomes of verdicts of other models.
@@ -135,6 +139,19 @@ pub struct TopicOpening {
     pub watched_pages: u64,
     /// Who may be on its list.
     pub hosts: Arc<HostLists>,
+}
+
+/// What bounds the border.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BorderCaps {
+    /// How many sites of one registrable domain may enter.
+    pub sites_per_domain: u32,
+    /// How many sites may enter because sites of one registrable domain recommend them; 0: any
+    /// number.
+    pub sites_per_source: u32,
+    /// How many sites may wait; 0: any number. With more, the lowest ranked leave, but no start
+    /// site.
+    pub border_sites: u64,
 }
 
 /// Which sites are to be handed out.
@@ -205,6 +222,15 @@ pub struct NewSite {
     pub is_start: bool,
 }
 
+/// What was handed out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Taken {
+    /// The sites, in order.
+    pub sites: Vec<TakenSite>,
+    /// Whether there may be more, which wait because a site is visited alone, or is to be.
+    pub is_held_back: bool,
+}
+
 /// A site that was handed out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenSite {
@@ -224,6 +250,8 @@ pub struct TakenSite {
     pub model: Option<ModelFingerprint>,
     /// Whether an edit has blocked its host, so that it must not be visited.
     pub is_blocked: bool,
+    /// Whether processes have died under it again and again, so that it must not be visited.
+    pub is_poison: bool,
 }
 
 /// What became of a site that was handed out.
@@ -248,8 +276,10 @@ pub struct Outcome {
 pub enum Resolution {
     /// The verdict stands.
     Judged,
-    /// It is to be visited again, not before that time.
+    /// It is to be visited again, not before that time, and that counts towards its deferrals.
     Deferred(SystemTime),
+    /// It is to be visited again, not before that time, through no fault of its own.
+    PutOff(SystemTime),
     /// The visit was broken off: back to where it was.
     PutBack,
     /// The verdict that it has stands.
@@ -441,6 +471,18 @@ pub enum StoreError {
         /// What the system says.
         cause: Arc<io::Error>,
     },
+    /// The clock cannot be right, by what the verdicts say.
+    #[error(
+        "the clock of this machine says {}, but the newest verdict in the store is of {}; set the \
+         clock right, or if it is right start with --accept-clock",
+        date(*.now), date(*.newest)
+    )]
+    WrongClock {
+        /// What the clock says.
+        now: SystemTime,
+        /// When the newest verdict was recorded.
+        newest: SystemTime,
+    },
     /// An earlier failure ended all writing.
     #[error("the store was closed after a failure: {0}")]
     Closed(String),
@@ -521,6 +563,24 @@ impl KeyValueStore {
         self.writer.order(|reply| Order::Load(lines, reply)).await
     }
 
+    /// Compares the clock of this machine with the newest verdict. One that is more than a day
+    /// before it, or more than five years after, is an error: certificates would be refused,
+    /// evidence forgotten, and rechecks put off by years.
+    pub async fn check_clock(&self) -> Result<(), StoreError> {
+        let newest = self.read(reading::newest_verdict).await?;
+        let now = clock::now();
+        match newest.filter(|newest| !clock::is_believable(now, *newest)) {
+            Some(newest) => Err(StoreError::WrongClock { now, newest }),
+            None => Ok(()),
+        }
+    }
+
+    /// Believes the clock of this machine, whatever the verdicts say: times that are later than now
+    /// are set right.
+    pub async fn accept_clock(&self) -> Result<(), StoreError> {
+        self.writer.order(Order::AcceptClock).await
+    }
+
     /// Bytes on the disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
@@ -586,7 +646,7 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Vec<TakenSite>, StoreError> {
+    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError> {
         self.writer
             .order(|reply| Order::Take(topic, taking, reply))
             .await
@@ -730,6 +790,18 @@ impl TopicId {
     }
 }
 
+// === impl Taken ===
+
+impl Taken {
+    /// Nothing now; perhaps later.
+    fn held_back() -> Self {
+        Self {
+            sites: Vec::new(),
+            is_held_back: true,
+        }
+    }
+}
+
 // === impl Taking ===
 
 impl Taking {
@@ -741,6 +813,20 @@ impl Taking {
             rechecks: most,
             is_border_open: true,
             now,
+        }
+    }
+}
+
+// === impl BorderCaps ===
+
+impl BorderCaps {
+    /// None but this one.
+    #[must_use]
+    pub fn per_domain(sites: u32) -> Self {
+        Self {
+            sites_per_domain: sites,
+            sites_per_source: 0,
+            border_sites: 0,
         }
     }
 }
@@ -761,6 +847,11 @@ impl TopicTotals {
 }
 
 // === impl StoreError ===
+
+/// A time for people: to the second, in UTC.
+fn date(time: SystemTime) -> humantime::Rfc3339Timestamp {
+    humantime::format_rfc3339_seconds(time)
+}
 
 impl StoreError {
     fn damaged(key: &[u8], reason: &str) -> Self {

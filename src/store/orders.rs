@@ -10,32 +10,40 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
+use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId, SiteReport, UndecidedReason, Verdict};
 
 use super::curve;
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{self, Cause};
+use super::metrics::DroppedSites;
 use super::reading;
 use super::rechecks;
 use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,
 };
+use super::suspects::{self, Suspects};
 use super::transaction::Transaction;
 use super::upkeep::Upkeep;
 use super::{
-    NewEdge, NewSite, Outcome, Progress, REJUDGED, Rank, Ranking, Recorded, Resolution, StoreError,
-    TakenSite, Taking, Tally, TopicId, TopicOpening, TopicTotals,
+    BorderCaps, NewEdge, NewSite, Outcome, Progress, REJUDGED, Rank, Ranking, Recorded, Resolution,
+    StoreError, Taken, TakenSite, Taking, Tally, TopicId, TopicOpening, TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// How many times in a row a site may lead to another one.
 const MAX_ALIASES: usize = 5;
+
+/// A topic that waits until nobody else is under way is waited for so long after it last asked: it
+/// may have been paused since.
+const WAITED_FOR: Duration = Duration::from_secs(30);
 
 /// With each record so many old verdicts are looked at whose evidence may be forgotten.
 const LOOKED_AT_FOR_AGE: usize = 64;
@@ -52,12 +60,17 @@ pub(super) struct Ledger {
     /// Sites that were handed out when the last process ended. They are ranked when their
     /// topic is opened, by edges that came while they were away.
     returned: Vec<(TopicId, SiteId)>,
+    /// The topic that waits for all others to be reported on, since when.
+    waits_to_be_alone: Option<(TopicId, Instant)>,
+    /// Sites that caps kept out of borders, or made leave them, since they were last asked for.
+    dropped: DroppedSites,
 }
 
 #[derive(Clone)]
 struct OpenTopic {
+    name: Arc<str>,
     ranking: Arc<dyn Ranking>,
-    sites_per_domain: u32,
+    caps: BorderCaps,
     edges: EdgeRetention,
     recheck_after: Option<Duration>,
     hosts: Arc<HostLists>,
@@ -102,7 +115,25 @@ impl Ledger {
             upkeep,
             next_points: BTreeMap::new(),
             returned: put_back_all(changes)?,
+            waits_to_be_alone: None,
+            dropped: DroppedSites::default(),
         })
+    }
+
+    /// Believes the clock, whatever the store says: times that are later are set right.
+    pub(super) fn accept_clock(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+        let now = records::seconds(clock::now());
+        changes.put(keys::NEWEST.to_vec(), &now);
+        for number in 1..=store(changes)?.topics {
+            let upkeep = Upkeep::accept_clock(TopicId(number), now);
+            self.upkeep.extend(upkeep);
+        }
+        Ok(())
+    }
+
+    /// Sites that caps have dropped since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> DroppedSites {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Whether there is work that comes before any further order.
@@ -113,9 +144,20 @@ impl Ledger {
     /// Does a portion of it.
     pub(super) fn keep_up(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
         if let Some(upkeep) = self.upkeep.front_mut()
-            && upkeep.work(changes)?
+            && upkeep.work(changes, &mut self.dropped)?
         {
             self.upkeep.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Lets the lowest ranked sites leave a border that has become too long.
+    fn trim_border(&mut self, topic: TopicId, border: u64) -> Result<(), StoreError> {
+        let open = self.topic(topic)?;
+        let most = open.caps.border_sites;
+        let is_known = self.upkeep.iter().any(|upkeep| upkeep.trims(topic));
+        if most > 0 && border > most && !is_known {
+            self.upkeep.push_back(Upkeep::trim(topic, open.name, most));
         }
         Ok(())
     }
@@ -127,8 +169,9 @@ impl Ledger {
     ) -> Result<TopicId, StoreError> {
         let name = topic.ranking.name().to_owned();
         let open = OpenTopic {
+            name: topic.name.as_str().into(),
             ranking: topic.ranking,
-            sites_per_domain: topic.sites_per_domain,
+            caps: topic.caps,
             edges: self.settings.edges,
             recheck_after: topic.recheck_after,
             hosts: topic.hosts,
@@ -184,11 +227,13 @@ impl Ledger {
             open.place(changes, number, &site, known);
         }
         self.topics.insert(number, open);
+        let border = topic_record(changes, number)?.totals.border;
+        self.trim_border(number, border)?;
         Ok(number)
     }
 
     pub(super) fn enter(
-        &self,
+        &mut self,
         changes: Changing<'_, '_>,
         topic: TopicId,
         sites: Vec<NewSite>,
@@ -219,18 +264,22 @@ impl Ledger {
             changes.put(keys::progress(topic), &progress);
         }
         changes.put(keys::topic_record(topic), &record);
+        self.trim_border(topic, record.totals.border)?;
         Ok(entered)
     }
 
     pub(super) fn take(
-        &self,
+        &mut self,
         changes: Changing<'_, '_>,
         topic: TopicId,
         taking: Taking,
-    ) -> Result<Vec<TakenSite>, StoreError> {
+    ) -> Result<Taken, StoreError> {
         self.topic(topic)?;
+        let suspects = Suspects::read(changes)?;
+        if suspects.is_one_out_alone() || self.is_other_waiting_to_be_alone(topic) {
+            return Ok(Taken::held_back());
+        }
         let mut record = topic_record(changes, topic)?;
-        let mut taken = Vec::new();
         let now = records::seconds(taking.now);
         let first_due = |changes: &Transaction<'_, dyn Engine>, kind: u8, most: usize| {
             let prefix = keys::of_topic(kind, topic);
@@ -255,17 +304,57 @@ impl Ledger {
             false => Vec::new(),
         };
         again.truncate(seats - best.len());
-        record.totals.deferred -= due.len() as u64;
-        record.totals.border -= best.len() as u64;
+        let mut chosen = Vec::with_capacity(due.len() + again.len() + best.len());
         for (key, host) in due.into_iter().chain(again).chain(best) {
             let site = keys::host_of(&host);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-            taken.push(hand_out(changes, topic, site)?);
+            chosen.push((key, site));
+        }
+        let alone = |(_, site): &(Vec<u8>, SiteId)| suspects.must_be_alone(topic, site);
+        let is_held_back = match chosen.iter().position(alone) {
+            None => false,
+            Some(0) if suspects::is_any_under_way(changes)? => {
+                self.waits_to_be_alone = Some((topic, Instant::now()));
+                return Ok(Taken::held_back());
+            }
+            Some(0) => {
+                chosen.truncate(1);
+                suspects.send_out_alone(changes, topic, &chosen[0].1);
+                true
+            }
+            // Its turn comes when those before it are reported on.
+            Some(before) => {
+                chosen.truncate(before);
+                true
+            }
+        };
+        self.waits_to_be_alone = None;
+        let mut sites = Vec::with_capacity(chosen.len());
+        for (key, site) in chosen {
+            match key.first() {
+                Some(b'd') => record.totals.deferred -= 1,
+                Some(b'r') => record.totals.border -= 1,
+                _ => {}
+            }
+            let is_poison = suspects.is_poison(topic, &site);
+            sites.push(TakenSite {
+                is_poison,
+                ..hand_out(changes, topic, site)?
+            });
             changes.remove(key);
         }
-        record.totals.taken += taken.len() as u64;
+        record.totals.taken += sites.len() as u64;
         changes.put(keys::topic_record(topic), &record);
-        Ok(taken)
+        Ok(Taken {
+            sites,
+            is_held_back,
+        })
+    }
+
+    /// Whether another topic waits until nobody is under way.
+    fn is_other_waiting_to_be_alone(&self, topic: TopicId) -> bool {
+        self.waits_to_be_alone
+            .is_some_and(|(other, since)| other != topic && since.elapsed() < WAITED_FOR)
     }
 
     pub(super) fn record(
@@ -276,8 +365,10 @@ impl Ledger {
         let mut recorded = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
             let open = self.topic(outcome.topic)?;
-            recorded.push(open.record(changes, outcome)?);
+            recorded.push(open.record(changes, outcome, &mut self.dropped)?);
             self.extend_curve(changes, outcome.topic)?;
+            let border = topic_record(changes, outcome.topic)?.totals.border;
+            self.trim_border(outcome.topic, border)?;
         }
         self.forget_old_evidence(changes)?;
         Ok(recorded)
@@ -311,7 +402,7 @@ impl Ledger {
     /// Those that are confirmed from time to time are younger than their numbers, but their
     /// evidence is renewed with them: they are passed over.
     fn forget_old_evidence(&self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
-        let oldest = SystemTime::now() - self.settings.evidence_age;
+        let oldest = clock::now() - self.settings.evidence_age;
         let aged_until: u64 = changes.get(keys::AGED)?.unwrap_or_default();
         let after = keys::sequence(aged_until);
         let entries: Vec<Entry> = changes
@@ -354,7 +445,7 @@ impl OpenTopic {
         let site = entrance.site();
         let domain = keys::domain(topic, site.registrable_domain());
         let sites: u32 = changes.get(&domain)?.unwrap_or_default();
-        if sites >= self.sites_per_domain && !is_start {
+        if sites >= self.caps.sites_per_domain && !is_start {
             return Ok(None);
         }
         changes.put(domain, &(sites + 1));
@@ -392,7 +483,37 @@ impl OpenTopic {
         changes.put(keys::site(topic, site), &known);
     }
 
-    fn record(&self, changes: Changing<'_, '_>, outcome: &Outcome) -> Result<Recorded, StoreError> {
+    /// Takes a site up because another one recommends it, unless the registrable domain of that one
+    /// has brought its share already: one page of links must not fill the border.
+    fn discover_for(
+        &self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        source: &SiteId,
+        entrance: &PageUrl,
+        record: &mut TopicRecord,
+        dropped: &mut DroppedSites,
+    ) -> Result<Option<SiteRecord>, StoreError> {
+        let key = keys::source_domain(topic, source.registrable_domain());
+        let brought: u32 = changes.get(&key)?.unwrap_or_default();
+        let most = self.caps.sites_per_source;
+        if most > 0 && brought >= most {
+            dropped.count_source(&self.name);
+            return Ok(None);
+        }
+        let found = self.discover(changes, topic, entrance, false, record)?;
+        if found.is_some() {
+            changes.put(key, &brought.saturating_add(1));
+        }
+        Ok(found)
+    }
+
+    fn record(
+        &self,
+        changes: Changing<'_, '_>,
+        outcome: &Outcome,
+        dropped: &mut DroppedSites,
+    ) -> Result<Recorded, StoreError> {
         let Outcome { topic, report, .. } = outcome;
         let (topic, site) = (*topic, report.site.clone());
         let mut record = topic_record(changes, topic)?;
@@ -403,6 +524,10 @@ impl OpenTopic {
         }
         let from = claimed_from(changes, topic, &site)?;
         changes.remove(keys::claim(topic, &site));
+        match outcome.resolution {
+            Resolution::PutBack => suspects::put_back(changes, topic, &site)?,
+            _ => suspects::clear(changes, topic, &site)?,
+        }
         record.totals.pages += report.cost.pages as u64;
         known.entrance = report.entrance.to_string();
         let old: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
@@ -427,10 +552,11 @@ impl OpenTopic {
                 known.deferrals = 0;
                 record.totals.taken -= 1;
             }
-            Resolution::Deferred(not_before) => {
+            Resolution::Deferred(not_before) | Resolution::PutOff(not_before) => {
                 let due = records::seconds(not_before);
                 known.phase = Phase::Due(due);
-                known.deferrals = known.deferrals.saturating_add(1);
+                let is_counted = matches!(outcome.resolution, Resolution::Deferred(_));
+                known.deferrals = known.deferrals.saturating_add(is_counted.into());
                 let host = site.as_str().as_bytes().to_vec();
                 changes.put_raw(keys::due(topic, due, &site), host);
                 record.totals.deferred += 1;
@@ -450,7 +576,7 @@ impl OpenTopic {
                 listing::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
             }
             for edge in &outcome.edges {
-                self.recommend(changes, topic, &site, edge, &mut record)?;
+                self.recommend(changes, topic, &site, edge, &mut record, dropped)?;
             }
             let was = old.and_then(|old| old.alias_of());
             share_domain(
@@ -463,7 +589,8 @@ impl OpenTopic {
             if let Some(page) = &report.alias_of
                 && was.as_ref() != Some(page)
             {
-                self.inherit(changes, topic, &site, page, known.is_start, &mut record)?;
+                let alias = (&site, known.is_start);
+                self.inherit(changes, topic, alias, page, &mut record, dropped)?;
             }
             if !self.keeps_edges_to(report.verdict) {
                 forget_edges(changes, topic, &site)?;
@@ -481,7 +608,7 @@ impl OpenTopic {
         site: &SiteId,
         verdict: Verdict,
     ) -> Phase {
-        let now = SystemTime::now();
+        let now = clock::now();
         rechecks::phase_after(changes, topic, site, verdict, now, self.recheck_after)
     }
 
@@ -529,6 +656,7 @@ impl OpenTopic {
         source: &SiteId,
         edge: &NewEdge,
         record: &mut TopicRecord,
+        dropped: &mut DroppedSites,
     ) -> Result<(), StoreError> {
         let Some(entrance) = self.end_of_edge(changes, topic, &edge.entrance)? else {
             return Ok(());
@@ -540,7 +668,7 @@ impl OpenTopic {
         let known = changes.get::<SiteRecord>(&keys::site(topic, &target))?;
         let known = match known {
             Some(known) => Some(known),
-            None => self.discover(changes, topic, &entrance, false, record)?,
+            None => self.discover_for(changes, topic, source, &entrance, record, dropped)?,
         };
         let Some(mut known) = known else {
             return Ok(());
@@ -577,10 +705,10 @@ impl OpenTopic {
         &self,
         changes: Changing<'_, '_>,
         topic: TopicId,
-        alias: &SiteId,
+        (alias, is_start): (&SiteId, bool),
         page: &PageUrl,
-        is_start: bool,
         record: &mut TopicRecord,
+        dropped: &mut DroppedSites,
     ) -> Result<(), StoreError> {
         let (heir, entrance) = (page.site(), page.front_door());
         if heir == *alias {
@@ -609,7 +737,7 @@ impl OpenTopic {
                 local: old.local.into(),
                 pages: old.pages,
             };
-            self.recommend(changes, topic, &source, &edge, record)?;
+            self.recommend(changes, topic, &source, &edge, record, dropped)?;
         }
         Ok(())
     }
@@ -661,6 +789,7 @@ fn judge(
     );
     let place = (topic.0, report.site.as_str());
     changes.put(keys::sequence(seq), &place);
+    changes.put(keys::NEWEST.to_vec(), &records::seconds(clock::now()));
     let evidence = keys::evidence(topic, &report.site);
     match outcome.keep_evidence {
         true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
@@ -792,6 +921,7 @@ fn hand_out(
         verdict: verdict.as_ref().map(VerdictRecord::verdict),
         model: verdict.as_ref().map(VerdictRecord::model),
         is_blocked: listing::is_blocked(changes, &site)?,
+        is_poison: false,
         site,
     })
 }
@@ -858,6 +988,7 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
         changes.remove(key);
         returned.push((topic, site));
     }
+    suspects::note_death(changes, &returned)?;
     Ok(returned)
 }
 

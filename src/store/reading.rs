@@ -5,6 +5,7 @@
 //! be seen some milliseconds before it is durable: what it says about the site is not new.
 
 use std::net::IpAddr;
+use std::time::SystemTime;
 
 use crate::web::{ModelFingerprint, SiteId};
 
@@ -22,6 +23,22 @@ pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, Stor
         Ok((name, TopicId(number)))
     });
     topics.collect()
+}
+
+/// When the newest verdict was recorded. Stores that were begun before that was kept say it by the
+/// verdict of the last number.
+pub(super) fn newest_verdict(engine: &dyn Engine) -> Result<Option<SystemTime>, StoreError> {
+    let transaction = Transaction::new(engine);
+    if let Some(seconds) = transaction.get(keys::NEWEST)? {
+        return Ok(Some(records::time(seconds)));
+    }
+    let Some(last) = engine.scan_back(keys::SEQUENCE, None).next() else {
+        return Ok(None);
+    };
+    let (key, value) = last?;
+    let (topic, site) = verdict_place(&key, &value)?;
+    let verdict: Option<VerdictRecord> = transaction.get(&keys::verdict(topic, &site))?;
+    Ok(verdict.map(|verdict| verdict.judged_at()))
 }
 
 pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals, StoreError> {

@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::clock;
 use crate::web::{
-    ModelFingerprint, PageStep, PageUrl, SiteReport, StepOutcome, TellingWord, UndecidedReason,
-    Verdict,
+    DeferralCause, ModelFingerprint, PageStep, PageUrl, SiteReport, StepOutcome, TellingWord,
+    UndecidedReason, Verdict,
 };
 
 use super::listing;
@@ -129,6 +130,16 @@ enum StoredVerdict {
     Interrupted,
     Blocked,
     AddressFull,
+    PutOff(u64, StoredCause),
+    Poison,
+}
+
+/// Why a visit was put off too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum StoredCause {
+    CrawlDelay,
+    Busy,
+    RobotsUnavailable,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -247,7 +258,7 @@ impl VerdictRecord {
             pages: u32::try_from(report.cost.pages).unwrap_or(u32::MAX),
             rank,
             is_start,
-            judged_at: seconds(SystemTime::now()),
+            judged_at: seconds(clock::now()),
             model: report.model.bits(),
             stop_reason: report.stop_reason.name().to_owned(),
             alias_of: report.alias_of.as_ref().map(ToString::to_string),
@@ -285,6 +296,13 @@ impl VerdictRecord {
 
     pub(super) fn address(&self) -> Option<std::net::IpAddr> {
         self.address
+    }
+
+    /// Sets a time right that is later than this; says whether it was.
+    pub(super) fn date_no_later_than(&mut self, now: u64) -> bool {
+        let is_later = self.judged_at > now;
+        self.judged_at = self.judged_at.min(now);
+        is_later
     }
 
     pub(super) fn judged_at(&self) -> SystemTime {
@@ -327,11 +345,37 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Parked => Self::Parked,
                 UndecidedReason::BadCertificate => Self::BadCertificate,
                 UndecidedReason::Disallowed => Self::Disallowed,
-                UndecidedReason::Deferred { not_before } => Self::Deferred(seconds(not_before)),
+                UndecidedReason::Deferred { not_before, cause } => {
+                    Self::PutOff(seconds(not_before), StoredCause::from(cause))
+                }
                 UndecidedReason::Interrupted => Self::Interrupted,
                 UndecidedReason::Blocked => Self::Blocked,
+                UndecidedReason::Poison => Self::Poison,
                 UndecidedReason::AddressFull => Self::AddressFull,
             },
+        }
+    }
+}
+
+impl From<DeferralCause> for StoredCause {
+    fn from(cause: DeferralCause) -> Self {
+        match cause {
+            DeferralCause::CrawlDelay => Self::CrawlDelay,
+            DeferralCause::RobotsUnavailable => Self::RobotsUnavailable,
+            // Nobody is given up for the last two.
+            DeferralCause::Busy | DeferralCause::CrowdedAddress | DeferralCause::OwnTrouble(_) => {
+                Self::Busy
+            }
+        }
+    }
+}
+
+impl From<StoredCause> for DeferralCause {
+    fn from(cause: StoredCause) -> Self {
+        match cause {
+            StoredCause::CrawlDelay => Self::CrawlDelay,
+            StoredCause::Busy => Self::Busy,
+            StoredCause::RobotsUnavailable => Self::RobotsUnavailable,
         }
     }
 }
@@ -348,11 +392,18 @@ impl From<StoredVerdict> for Verdict {
             StoredVerdict::Parked => UndecidedReason::Parked,
             StoredVerdict::BadCertificate => UndecidedReason::BadCertificate,
             StoredVerdict::Disallowed => UndecidedReason::Disallowed,
+            // Written before causes were kept.
             StoredVerdict::Deferred(seconds) => UndecidedReason::Deferred {
                 not_before: time(seconds),
+                cause: DeferralCause::Busy,
+            },
+            StoredVerdict::PutOff(seconds, cause) => UndecidedReason::Deferred {
+                not_before: time(seconds),
+                cause: cause.into(),
             },
             StoredVerdict::Interrupted => UndecidedReason::Interrupted,
             StoredVerdict::Blocked => UndecidedReason::Blocked,
+            StoredVerdict::Poison => UndecidedReason::Poison,
             StoredVerdict::AddressFull => UndecidedReason::AddressFull,
         };
         Self::Undecided(reason)

@@ -86,6 +86,16 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         self.scan_from(prefix, Some(after))
     }
 
+    /// Entries whose keys begin with `prefix` and come before `before`, the last first, as they were
+    /// when the transaction began.
+    pub(super) fn scan_back_applied<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        before: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = Result<Entry, StoreError>> + 'a {
+        self.engine.scan_back(prefix, before)
+    }
+
     fn scan_from<'a>(
         &'a self,
         prefix: &'a [u8],

@@ -1,6 +1,7 @@
 //! Work that takes long: sorting a border anew, making sites due whose model has changed, or
 //! that are to be looked at again after another time than before, going through a list by
-//! other lists of the operator.
+//! other lists of the operator, letting sites leave a border that is too long, setting times right
+//! that a wrong clock has written.
 //!
 //! Invariant: it is done in portions, each of them a transaction, so that a border of ten
 //! million sites is never held in memory. One that is broken off in the middle is begun anew
@@ -10,14 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::HostLists;
-use crate::web::ModelFingerprint;
+use crate::web::{ModelFingerprint, SiteId};
 
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{self, Cause};
+use super::metrics::DroppedSites;
 use super::orders::{site_record, topic_record};
 use super::rechecks;
 use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::suspects;
 use super::transaction::Transaction;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
 
@@ -43,7 +46,20 @@ enum Task {
     Recheck { after: Option<Duration> },
     /// Put everybody on the list who belongs there, and nobody else.
     List { hosts: Arc<HostLists>, cause: Cause },
+    /// Let the lowest ranked leave while more than this wait.
+    Trim { topic: Arc<str>, most: u64 },
+    /// Let no verdict be later than this.
+    DateVerdicts { now: u64 },
+    /// Let nobody wait longer than anybody can ask for, counted from this time.
+    DateDeferrals { now: u64 },
 }
+
+/// A border that is trimmed is left so much shorter than it may be, as a share, so that not every
+/// commit is followed by another trimming.
+const SLACK: u64 = 64;
+
+/// Nobody is put off for longer, in seconds: a year, and some days for clocks that differ.
+const LONGEST_DEFERRAL: u64 = 370 * 24 * 3_600;
 
 // === impl Upkeep ===
 
@@ -130,12 +146,54 @@ impl Upkeep {
         }))
     }
 
+    /// Lets the lowest ranked sites leave a border of more than `most` sites.
+    pub(super) fn trim(topic: TopicId, name: Arc<str>, most: u64) -> Self {
+        Self {
+            topic,
+            task: Task::Trim { topic: name, most },
+            after: Vec::new(),
+        }
+    }
+
+    /// Whether it trims the border of a topic.
+    pub(super) fn trims(&self, topic: TopicId) -> bool {
+        self.topic == topic && matches!(self.task, Task::Trim { .. })
+    }
+
+    /// Sets the times of a topic right that a clock has written which was ahead.
+    pub(super) fn accept_clock(topic: TopicId, now: u64) -> [Self; 2] {
+        let tasks = [
+            (Task::DateVerdicts { now }, b'v'),
+            (Task::DateDeferrals { now }, b'd'),
+        ];
+        tasks.map(|(task, kind)| Self {
+            topic,
+            task,
+            after: keys::of_topic(kind, topic),
+        })
+    }
+
     /// Does a portion, and says whether that was the last.
-    pub(super) fn work(&mut self, changes: Changing<'_, '_>) -> Result<bool, StoreError> {
+    pub(super) fn work(
+        &mut self,
+        changes: Changing<'_, '_>,
+        dropped: &mut DroppedSites,
+    ) -> Result<bool, StoreError> {
         let topic = self.topic;
-        let kind = match self.task {
+        let kind = match &self.task {
             Task::Rank(_) => b's',
-            Task::Rejudge { .. } | Task::Recheck { .. } | Task::List { .. } => b'v',
+            Task::Rejudge { .. }
+            | Task::Recheck { .. }
+            | Task::List { .. }
+            | Task::DateVerdicts { .. } => b'v',
+            Task::DateDeferrals { .. } => b'd',
+            Task::Trim { topic: name, most } => {
+                let last = trim(changes, topic, *most, &self.after, || {
+                    dropped.count_border(name);
+                })?;
+                self.after = last.unwrap_or_default();
+                return Ok(self.after.is_empty());
+            }
         };
         let prefix = keys::of_topic(kind, topic);
         let portion: Vec<Entry> = changes
@@ -165,6 +223,14 @@ impl Upkeep {
                     listing::relist(changes, topic, &site, *cause, hosts)?;
                     listing::ask_editors(changes, topic, &site, None)?;
                 }
+                Task::DateVerdicts { now } => {
+                    let mut verdict: VerdictRecord = records::decode(key, value)?;
+                    if verdict.date_no_later_than(*now) {
+                        changes.put(key.clone(), &verdict);
+                    }
+                }
+                Task::DateDeferrals { now } => date_deferral(changes, topic, key, *now)?,
+                Task::Trim { .. } => {}
             }
         }
         let is_last = portion.len() < PORTION;
@@ -188,6 +254,9 @@ impl Upkeep {
                 Task::List { hosts, .. } => {
                     changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
                 }
+                // Rechecks are counted from the verdicts, anew.
+                Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
+                Task::DateDeferrals { .. } | Task::Trim { .. } => {}
             }
         }
         changes.put(keys::topic_record(topic), &record);
@@ -213,6 +282,85 @@ fn rank(
         known.phase = Phase::border(new);
     }
     changes.put(key.to_vec(), &known);
+    Ok(())
+}
+
+/// Lets the lowest ranked of a border leave, those whose keys come before `before` if there is
+/// such a key; start sites stay. Returns the last key that was looked at, if there is more to do.
+fn trim(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    most: u64,
+    before: &[u8],
+    mut count: impl FnMut(),
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut record = topic_record(changes, topic)?;
+    let wanted = most - most / SLACK;
+    let prefix = keys::of_topic(b'r', topic);
+    let before = Some(before).filter(|key| !key.is_empty());
+    let lowest: Vec<Entry> = changes
+        .scan_back_applied(&prefix, before)
+        .take(PORTION)
+        .collect::<Result<_, _>>()?;
+    let is_last = lowest.len() < PORTION;
+    let mut looked_at = None;
+    for (key, host) in lowest {
+        if record.totals.border <= wanted {
+            looked_at = None;
+            break;
+        }
+        let site = keys::host_of(&host);
+        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+        if !site_record(changes, topic, &site)?.is_start {
+            forget_site(changes, topic, &site)?;
+            changes.remove(key.clone());
+            record.totals.border -= 1;
+            count();
+        }
+        looked_at = Some(key);
+    }
+    changes.put(keys::topic_record(topic), &record);
+    Ok(looked_at.filter(|_| !is_last))
+}
+
+/// Forgets everything about a site that was never visited; it may be found again.
+fn forget_site(changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) -> Result<(), StoreError> {
+    let edges: Vec<Entry> = changes
+        .scan(&keys::edges_to(topic, site))
+        .collect::<Result<_, _>>()?;
+    for (key, _) in edges {
+        changes.remove(key);
+    }
+    let domain = keys::domain(topic, site.registrable_domain());
+    let sites: u32 = changes.get(&domain)?.unwrap_or_default();
+    match sites {
+        0 | 1 => changes.remove(domain),
+        sites => changes.put(domain, &(sites - 1)),
+    }
+    suspects::clear(changes, topic, site)?;
+    changes.remove(keys::site(topic, site));
+    Ok(())
+}
+
+/// Makes a site due that would wait longer than anybody can ask for.
+fn date_deferral(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    key: &[u8],
+    now: u64,
+) -> Result<(), StoreError> {
+    let damaged = || StoreError::damaged(key, "it names no time and no site");
+    let due = keys::due_seconds(key).ok_or_else(damaged)?;
+    if due <= now.saturating_add(LONGEST_DEFERRAL) {
+        return Ok(());
+    }
+    let site = key.get(11..).and_then(keys::host_of).ok_or_else(damaged)?;
+    let mut known = site_record(changes, topic, &site)?;
+    known.phase = Phase::Due(now);
+    let host = site.as_str().as_bytes().to_vec();
+    changes.remove(key.to_vec());
+    changes.put_raw(keys::due(topic, now, &site), host);
+    changes.put(keys::site(topic, &site), &known);
     Ok(())
 }
 
@@ -263,7 +411,9 @@ mod tests {
 
     use super::*;
     use crate::config::OldVerdicts;
-    use crate::store::{KeyValueStore, NewSite, SiteStore, Standing, Taking, TopicOpening};
+    use crate::store::{
+        BorderCaps, KeyValueStore, NewSite, SiteStore, Standing, Taking, TopicOpening,
+    };
 
     /// In the order of discovery, or against it.
     struct Found {
@@ -291,7 +441,7 @@ mod tests {
         TopicOpening {
             name: "topic".to_owned(),
             ranking: Arc::new(Found { is_reversed }),
-            sites_per_domain: u32::MAX,
+            caps: BorderCaps::per_domain(u32::MAX),
             model: ModelFingerprint::from_bits(1),
             old_verdicts: OldVerdicts::Keep,
             recheck_after: None,
@@ -312,7 +462,7 @@ mod tests {
         store.enter(topic, entrances.collect()).await.unwrap();
         store.open_topic(opening(true)).await.unwrap();
         let taking = Taking::any(sites, SystemTime::now());
-        let taken = store.take(topic, taking).await.unwrap();
+        let taken = store.take(topic, taking).await.unwrap().sites;
         let hosts = taken.iter().map(|taken| taken.site.to_string());
         let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));
         assert!(hosts.eq(wanted));

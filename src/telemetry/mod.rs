@@ -1,7 +1,9 @@
-//! What the program tells about itself: the log, and the figures that Prometheus scrapes.
+//! What the program tells about itself: the log, and the figures that Prometheus scrapes; and
+//! the time of day by which it tells it.
 //!
 //! Lines go to standard error, so that standard output stays what the user asked for.
 
+pub mod clock;
 mod heartbeats;
 
 use std::collections::BTreeMap;

@@ -11,16 +11,21 @@ mod list;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
-use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
+use crate::telemetry::clock;
+use crate::web::{SiteConfidence, SiteId, SiteReport, Trouble, UndecidedReason, Verdict};
 pub use list::{List, ListError, beside, date, put_in_place};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.
 const LONGER_EACH_TIME: u32 = 8;
+
+/// A site that met trouble of our own comes back after so long, or after `come_back` if that is
+/// shorter: probes go to these sites, so that few are touched.
+const OWN_TROUBLE: Duration = Duration::from_mins(1);
 
 /// Records outcomes of one topic.
 #[derive(Clone)]
@@ -45,8 +50,8 @@ pub struct EndedVisit {
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
     pub is_broken: bool,
-    /// Whether nobody can be reached at present, so that the site is not to blame.
-    pub is_cut_off: bool,
+    /// Trouble of our own because of which it brought nothing, so that the site is not to blame.
+    pub trouble: Option<Trouble>,
 }
 
 /// A verdict that is durable and may be shown.
@@ -134,12 +139,15 @@ impl Ledger {
         );
         match reason {
             UndecidedReason::Interrupted if !visit.is_broken => Resolution::PutBack,
-            UndecidedReason::Deferred { not_before } if may_defer => {
-                Resolution::Deferred(not_before)
+            // However often: nothing is wrong with the site.
+            UndecidedReason::Deferred { not_before, cause } if !cause.counts_against_site() => {
+                Resolution::PutOff(not_before)
             }
-            // However often: it has not been its turn yet.
-            UndecidedReason::Unreachable if visit.is_cut_off => {
-                Resolution::Deferred(SystemTime::now() + self.come_back)
+            _ if visit.trouble.is_some() => {
+                Resolution::PutOff(clock::now() + self.come_back.min(OWN_TROUBLE))
+            }
+            UndecidedReason::Deferred { not_before, .. } if may_defer => {
+                Resolution::Deferred(not_before)
             }
             // What was known about a site is not given up because it is out of order today, or
             // because it shows a sign that says so and nothing else.
@@ -150,7 +158,7 @@ impl Ledger {
                 if was_decided && may_defer =>
             {
                 let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
-                Resolution::Deferred(SystemTime::now() + self.come_back.saturating_mul(growth))
+                Resolution::Deferred(clock::now() + self.come_back.saturating_mul(growth))
             }
             UndecidedReason::Interrupted | UndecidedReason::Deferred { .. } if was_decided => {
                 Resolution::Kept

@@ -15,6 +15,7 @@
 //! | [`PageTerms`] | what the classifier sees of a page | `terms.rs` |
 //! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
+//! | [`DeferralCause`], [`Trouble`] | why a visit is put off, and what is our own fault | `deferral.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
 //! | [`Entrances`] | the ways into a site | `entrances.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
@@ -22,6 +23,7 @@
 //! Invariant: no input or output, no framework, no other room.
 
 mod confidence;
+mod deferral;
 mod entrances;
 mod fingerprint;
 mod harmless;
@@ -37,6 +39,7 @@ mod verdict;
 mod visit;
 
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
+pub use deferral::{DeferralCause, Trouble};
 pub use entrances::Entrances;
 pub use fingerprint::{Fingerprint, ModelFingerprint};
 pub use harmless::{Harmless, harmless_json};

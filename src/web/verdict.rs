@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use super::DeferralCause;
+
 /// The judgement on a site.
 ///
 /// Measurements count undecided sites as not relevant.
@@ -33,13 +35,17 @@ pub enum UndecidedReason {
     BadCertificate,
     /// Robots are asked to stay away.
     Disallowed,
-    /// The site asked to be left alone until then.
+    /// The visit is put off until then.
     Deferred {
         /// Before this time it must not be visited.
         not_before: SystemTime,
+        /// Who or what asked for it.
+        cause: DeferralCause,
     },
     /// The operator has blocked the host.
     Blocked,
+    /// The process has died under it again and again, so it is not visited any more.
+    Poison,
     /// As many sites at its address were judged as are allowed.
     AddressFull,
     /// The visit was broken off before its end; the site is to be visited anew.
@@ -87,6 +93,7 @@ impl UndecidedReason {
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Blocked => "blocked",
+            Self::Poison => "poison",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
         }

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 
 use super::{
-    Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId,
-    TransversalLink, UndecidedReason, Verdict,
+    DeferralCause, Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence,
+    SiteId, TransversalLink, UndecidedReason, Verdict,
 };
 
 /// An order: judge this site.
@@ -103,13 +103,17 @@ pub enum StopReason {
     GivenUp,
     /// Robots are asked to stay away.
     Disallowed,
-    /// The site asked to be left alone until then.
+    /// The visit is put off until then.
     Deferred {
         /// Before this time it must not be visited.
         not_before: SystemTime,
+        /// Who or what asked for it.
+        cause: DeferralCause,
     },
     /// The operator has blocked the host, so nothing was asked for.
     Blocked,
+    /// Processes died under it again and again, so nothing was asked for.
+    Poison,
     /// As many sites at its address were judged as are allowed.
     AddressFull,
     /// The visit was broken off from outside.
@@ -286,12 +290,16 @@ impl SiteReport {
         }
     }
 
-    /// The report of a visit that was not made, because the operator has blocked the host.
+    /// The report of a visit that was not made, for this reason.
     #[must_use]
-    pub fn blocked(visit: SiteVisit, model: ModelFingerprint) -> Self {
+    pub fn refused(visit: SiteVisit, reason: UndecidedReason, model: ModelFingerprint) -> Self {
+        let stop_reason = match reason {
+            UndecidedReason::Poison => StopReason::Poison,
+            _ => StopReason::Blocked,
+        };
         Self {
-            verdict: Verdict::Undecided(UndecidedReason::Blocked),
-            stop_reason: StopReason::Blocked,
+            verdict: Verdict::Undecided(reason),
+            stop_reason,
             ..Self::interrupted(visit, model)
         }
     }
@@ -363,6 +371,7 @@ impl StopReason {
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Blocked => "blocked",
+            Self::Poison => "poison",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
         }

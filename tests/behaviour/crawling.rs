@@ -16,12 +16,13 @@ use sitescout::external::{
 use sitescout::fetch::{Archive, FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::store::KeyValueStore;
-use sitescout::telemetry::Metrics;
+use sitescout::telemetry::{Metrics, grouped};
 use sitescout::verdicts::ShownVerdict;
 use sitescout::web::{FetchedPage, PageUrl, UndecidedReason, Verdict};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::pathologies::{Pathologies, Reply};
 use crate::{LIMITS, fixture, without_index};
 
 /// A directory with the small archive and room for a store.
@@ -535,6 +536,75 @@ fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
         verdicts.iter().all(|shown| shown.verdict != full),
         "who is mapped there is ours"
     );
+}
+
+// === a border that is too long ===
+
+/// The border that a crawl leaves after the page of a hub that links to so many sites.
+fn border_after_hub(place: &Place, links: usize, settings: &str) -> (String, Vec<String>) {
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let page = (0..links).map(|number| format!("<a href='http://far-{number}.example/'>far</a>"));
+    let page = page.collect::<Vec<_>>().join(" ");
+    web.script("hub.example", move |target, _| match target {
+        "/robots.txt" => Reply::status(404),
+        _ => Reply::html(page.clone()),
+    });
+    let settings = format!(
+        "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n[external]\n{settings}",
+        web.http()
+    );
+    fs::write(place.path("hub.toml"), settings).expect("settings");
+    topics(place, &[("hubs", "")]);
+    let topic = "name = 'hubs'\nstart_sites = ['hub.example', 'last.example']\n";
+    fs::write(place.path("models/hubs/topic.toml"), topic).expect("a topic");
+    let state = tempfile::tempdir_in(place.path("")).expect("a directory");
+    let state = state.path().join("state");
+    let crawl = format!(
+        "crawl hubs --config hub.toml --crawlers 1 --models models --max-pages 1 --state {}",
+        state.display()
+    );
+    let crawled = place.run(&crawl);
+    let dump = place.run(&format!("export --everything --state {}", state.display()));
+    let waiting = text(&dump.stdout);
+    let waiting = waiting.lines().filter_map(|line| {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        let is_waiting = record["site"]["phase"]["Border"].is_object();
+        is_waiting.then(|| record["host"].as_str().expect("a host").to_owned())
+    });
+    (text(&crawled.stderr), waiting.collect())
+}
+
+#[test]
+fn one_hub_adds_no_more_sites_than_its_share() {
+    let place = Place::new();
+    for (settings, wanted) in [
+        ("", 500),
+        ("sites_per_source = 7", 7),
+        ("sites_per_source = 0", 2_000),
+    ] {
+        let (told, waiting) = border_after_hub(&place, 2_000, settings);
+        // The other start site waits, too.
+        assert_eq!(waiting.len(), wanted + 1, "{settings}: {told}");
+        assert!(waiting.contains(&"last.example".to_owned()));
+        // The first on the page, not any.
+        assert!(waiting.contains(&"far-0.example".to_owned()));
+        assert!(
+            told.contains(&format!("border {}", grouped(wanted as u64 + 1))),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_border_that_is_too_long_loses_its_lowest_but_no_start_site() {
+    let place = Place::new();
+    for (most, wanted) in [(20, 20), (1, 1), (0, 301)] {
+        let settings = format!("border_sites = {most}");
+        let (told, waiting) = border_after_hub(&place, 300, &settings);
+        assert_eq!(waiting.len(), wanted, "{settings}: {told}");
+        assert!(waiting.contains(&"last.example".to_owned()), "{waiting:?}");
+    }
 }
 
 // === topics ===

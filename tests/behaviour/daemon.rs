@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::crashes::{serve_many, site_name};
 use crate::crawling::{Place, hosts, lines, text, topics};
 use crate::exhaustion::serve;
-use crate::pathologies::{Pathologies, Reply};
+use crate::pathologies::{Fault, Pathologies, Reply};
 
 /// As systemd would be told in the unit, but shorter.
 const WATCHDOG: Duration = Duration::from_secs(2);
@@ -691,6 +691,50 @@ fn a_daemon_on_a_slow_web_is_alive_and_stops_all_the_same() {
     }
     let judged = place.run("export --topic boats --format jsonl --all --state state");
     assert_eq!(hosts(&lines(&judged)), [site_name(0)]);
+}
+
+/// Servers that stall, drip, flood and lie, and pages that are hard to read: none of them keeps a
+/// daemon from ending.
+#[test]
+#[allow(clippy::print_stdout, reason = "how long it took is worth knowing")]
+fn a_daemon_stops_in_time_whatever_it_is_visiting() {
+    let (_runtime, web, place) = large_place();
+    let mut starts: Vec<String> = Fault::ALL.iter().map(|fault| fault.host()).collect();
+    let words = (0..1_000_000_u32).map(|number| format!("w{number:x}"));
+    let words = words.collect::<Vec<_>>().join(" ");
+    for number in 0..16 {
+        let (host, words) = (format!("words-{number}.example"), words.clone());
+        web.script(&host, move |target, _| match target {
+            "/robots.txt" => Reply::status(404),
+            _ => Reply::html(words.clone()),
+        });
+        starts.push(host);
+    }
+    let starts = starts.iter().map(|host| format!("'{host}'"));
+    let starts = starts.collect::<Vec<_>>().join(", ");
+    let topic = format!("name = 'boats'\nstart_sites = [{starts}]\n");
+    fs::write(place.path("models/boats/topic.toml"), topic).expect("a topic");
+    settings(
+        &place,
+        &web,
+        "",
+        "[external]\ncrawlers = 100\ndrain = '1 s'\n",
+    );
+    for after in [1, 5] {
+        let daemon = Daemon::start(&place);
+        daemon.notifies("READY=1");
+        // In the middle of everything.
+        thread::sleep(Duration::from_secs(after));
+        let asked = Instant::now();
+        daemon.signal("TERM");
+        assert!(daemon.end().success());
+        let took = asked.elapsed();
+        println!(
+            "stopped {:.1} s after it was asked to, drain 1 s",
+            took.as_secs_f64()
+        );
+        assert!(took < 10 * Duration::from_secs(1 + 5), "{took:?}");
+    }
 }
 
 /// Nobody reads the log, the pipe is full, and the loop that has something to say waits for

@@ -229,7 +229,7 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
         let taking = Taking::any(9, SystemTime::now());
         let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
         let handed_out = |taken: &TakenSite| (taken.site.to_string(), taken.is_blocked);
-        let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();
+        let handed_out: Vec<(String, bool)> = taken.sites.iter().map(handed_out).collect();
         assert_eq!(handed_out, [("new.example".to_owned(), true)]);
         let refused = Verdict::Undecided(UndecidedReason::Blocked);
         shelf.judge("new.example", refused, Vec::new()).await;

@@ -12,11 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sitescout::config::{FetchSettings, ProxySettings, ResolveRule, Settings};
-use sitescout::fetch::{
-    DeferralCause, ErrorKind, FetchError, FetchMetrics, Fetcher, LiveWeb, LiveWebError,
-};
+use sitescout::fetch::{ErrorKind, FetchError, FetchMetrics, Fetcher, LiveWeb, LiveWebError};
 use sitescout::telemetry::Metrics;
-use sitescout::web::{FetchedPage, PageUrl};
+use sitescout::web::{DeferralCause, FetchedPage, PageUrl};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};

@@ -37,6 +37,10 @@ mod daemon;
 mod exhaustion;
 mod figures;
 mod freshness;
+#[cfg(unix)]
+mod own_trouble;
+#[cfg(unix)]
+mod poison;
 
 // === settings and commands ===
 mod commands;

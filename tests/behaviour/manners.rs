@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sitescout::fetch::{DeferralCause, ErrorKind, Fetcher};
+use sitescout::fetch::{ErrorKind, Fetcher};
+use sitescout::web::DeferralCause;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

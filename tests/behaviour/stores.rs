@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore, Standing,
-    StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
+    BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
+    Standing, StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
 };
 use sitescout::web::{
-    ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit, StopReason,
-    UndecidedReason, Verdict,
+    DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
+    StopReason, UndecidedReason, Verdict,
 };
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -62,13 +62,19 @@ pub(crate) fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
     TopicOpening {
         name: "sailing".to_owned(),
         ranking: Arc::new(ranking),
-        sites_per_domain: 3,
+        caps: BorderCaps::per_domain(3),
         model: MODEL,
         old_verdicts: OldVerdicts::Keep,
         recheck_after: Some(RECHECK_AFTER),
         watched_pages: 5_000,
         hosts: Arc::default(),
     }
+}
+
+/// A busy site asks to be left alone until then.
+fn deferred_until(not_before: SystemTime) -> UndecidedReason {
+    let cause = DeferralCause::Busy;
+    UndecidedReason::Deferred { not_before, cause }
 }
 
 /// A store with one topic.
@@ -124,7 +130,8 @@ impl Shelf {
     async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
         let taken = self.store.take(self.topic, Taking::any(most, now)).await;
         let host = |taken: TakenSite| taken.site.to_string();
-        taken.expect("sites").into_iter().map(host).collect()
+        let taken = taken.expect("sites").sites;
+        taken.into_iter().map(host).collect()
     }
 
     /// Takes a site, whichever it is, and reports these edges from it.
@@ -181,7 +188,7 @@ pub(crate) fn outcome(
     report.confidence = SiteConfidence::new(0.75).expect("a confidence");
     report.cost.pages = 2;
     let resolution = match verdict.undecided_reason() {
-        Some(UndecidedReason::Deferred { not_before }) => Resolution::Deferred(not_before),
+        Some(UndecidedReason::Deferred { not_before, .. }) => Resolution::Deferred(not_before),
         Some(UndecidedReason::Interrupted) => Resolution::PutBack,
         _ => Resolution::Judged,
     };
@@ -313,7 +320,7 @@ async fn deferred_sites_come_back_when_they_are_due_and_not_before() {
         shelf.take(1).await;
         let now = SystemTime::now();
         let not_before = now + Duration::from_hours(1);
-        let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before });
+        let deferred = Verdict::Undecided(deferred_until(not_before));
         let seq = shelf.judge("shy.example", deferred, Vec::new()).await;
         assert_eq!(seq, None, "no verdict");
         assert_eq!(shelf.take_at(9, now).await, [""; 0]);
@@ -359,7 +366,7 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
         shelf.store.record(vec![outcome]).await.expect("a record");
         let taking = Taking::any(1, SystemTime::now());
         let taken = shelf.store.take(shelf.topic, taking).await;
-        let [heir] = &taken.expect("sites")[..] else {
+        let [heir] = &taken.expect("sites").sites[..] else {
             panic!("one site");
         };
         assert_eq!(heir.entrance, home("new.example"));
@@ -566,14 +573,14 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
         // The border knows no time.
         let first = shelf.take_at(2, past - DAY).await;
         assert_eq!(first, ["good.example", "shy.test"]);
-        let deferred_until = async |host: &str, not_before| {
-            let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before });
+        let defer_until = async |host: &str, not_before| {
+            let deferred = Verdict::Undecided(deferred_until(not_before));
             shelf.judge(host, deferred, Vec::new()).await
         };
         shelf
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
-        deferred_until("shy.test", now + HOUR).await;
+        defer_until("shy.test", now + HOUR).await;
         assert_eq!(shelf.take_at(9, past).await, ["new.org"]);
         shelf
             .judge("new.org", Verdict::Irrelevant, Vec::new())
@@ -588,13 +595,13 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
         }
 
         // Who is deferred by a clock that is wrong is due by that clock, and by a right one.
-        deferred_until("shy.test", past + HOUR).await;
+        defer_until("shy.test", past + HOUR).await;
         assert_eq!(shelf.take_at(9, past).await, [""; 0]);
         assert_eq!(shelf.take_at(9, past + HOUR).await, ["shy.test"]);
-        deferred_until("shy.test", past + HOUR).await;
+        defer_until("shy.test", past + HOUR).await;
         assert_eq!(shelf.take_at(9, now).await, ["shy.test"]);
         // A time that is far off is kept, and does not run over.
-        deferred_until("shy.test", future).await;
+        defer_until("shy.test", future).await;
         assert_eq!(shelf.take_at(9, future - HOUR).await, [""; 0]);
         assert_eq!(shelf.take_at(9, future + HOUR).await, ["shy.test"]);
         shelf.judge("shy.test", Verdict::Relevant, Vec::new()).await;
@@ -631,7 +638,7 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
             shelf.judge(host, Verdict::Relevant, Vec::new()).await;
         }
         let now = SystemTime::now() + 31 * DAY;
-        let deferred = Verdict::Undecided(UndecidedReason::Deferred { not_before: now });
+        let deferred = Verdict::Undecided(deferred_until(now));
         shelf.judge("shy.example", deferred, Vec::new()).await;
         shelf.enter(&["new.example", "newer.test"], false).await;
         let take = async |most, rechecks, is_border_open| {
@@ -642,7 +649,7 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
                 now,
             };
             let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
-            let hosts = taken.iter().map(|taken| taken.site.to_string());
+            let hosts = taken.sites.iter().map(|taken| taken.site.to_string());
             hosts.collect::<Vec<_>>()
         };
         assert_eq!(take(1, 1, true).await, ["shy.example"]);
@@ -944,10 +951,7 @@ async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
             ("start.example", Verdict::Relevant),
             ("good.example", Verdict::Relevant),
             ("bad.test", Verdict::Irrelevant),
-            (
-                "shy.org",
-                Verdict::Undecided(UndecidedReason::Deferred { not_before: later }),
-            ),
+            ("shy.org", Verdict::Undecided(deferred_until(later))),
             ("cut.org", Verdict::Undecided(UndecidedReason::Interrupted)),
         ] {
             shelf.judge(host, verdict, Vec::new()).await;

@@ -159,7 +159,7 @@ async fn a_site_that_wants_to_be_left_alone_is_due_later() {
         ("robots-delay-3600.example", 1),
     ] {
         let report = visit(&meeting, &format!("http://{host}/")).await;
-        let UndecidedReason::Deferred { not_before } = undecided(&report) else {
+        let UndecidedReason::Deferred { not_before, .. } = undecided(&report) else {
             panic!("{report:?}");
         };
         let wait = not_before.duration_since(SystemTime::now());
@@ -215,7 +215,7 @@ async fn a_site_that_stays_busy_is_due_later_although_it_names_no_time() {
             _ => Reply::status(429),
         });
     let report = visit(&meeting, "http://crowded.example/").await;
-    let UndecidedReason::Deferred { not_before } = undecided(&report) else {
+    let UndecidedReason::Deferred { not_before, .. } = undecided(&report) else {
         panic!("{report:?}");
     };
     let wait = not_before.duration_since(SystemTime::now());

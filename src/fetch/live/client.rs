@@ -242,9 +242,10 @@ impl Client {
         if connection.peer().wants_absolute_form
             && parts.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
-            let (site, status) = (page.site(), parts.status);
-            let message = format!("the proxy does not lead to {site}: {status}");
-            return Err(FetchError::new(ErrorKind::Unreachable, message).into());
+            let error = self
+                .connector
+                .proxy_trouble(page, "it wants other credentials");
+            return Err(error.into());
         }
         if parts.headers.len() > self.limits.headers {
             let message = format!("{} sends {} headers", page.site(), parts.headers.len());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,8 +21,8 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::config::{CertificatePolicy, FetchSettings, LimitSettings, ProxySettings};
-use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
-use crate::web::{PageUrl, Scheme, SiteId};
+use crate::fetch::error::{ErrorKind, FetchError};
+use crate::web::{DeferralCause, PageUrl, Scheme, SiteId, Trouble};
 
 use super::address_guard::AddressGuard;
 use super::connections::{Connection, Connections, Peer, Seat, Sender, Tasks};
@@ -34,7 +34,7 @@ use super::turns::deferred;
 /// So many addresses of one name are tried.
 const ADDRESSES_TRIED: usize = 3;
 
-/// When to come back after trouble of our own.
+/// When to come back after trouble of our own, unless `come_back` is sooner.
 const OWN_TROUBLE: Duration = Duration::from_mins(1);
 
 /// Makes connections.
@@ -46,6 +46,7 @@ pub(super) struct Connector {
     ports: Vec<u16>,
     proxy: Option<ProxySettings>,
     has_contact: bool,
+    come_back: Duration,
     bad_certificate: CertificatePolicy,
     limits: LimitSettings,
 }
@@ -77,6 +78,7 @@ impl Connector {
             ports: settings.ports.clone(),
             proxy: settings.proxy.clone(),
             has_contact: settings.contact.is_some(),
+            come_back: settings.politeness.come_back.min(OWN_TROUBLE),
             bad_certificate: settings.bad_certificate,
             limits: settings.limits.clone(),
         })
@@ -241,15 +243,17 @@ impl Connector {
                 Err(error) => failure = Some(error),
             }
         }
+        if route.by_proxy {
+            let why = failure.map_or_else(String::new, |error| error.to_string());
+            return Err(self.proxy_trouble(page, &why).into());
+        }
         let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         if failure.as_ref().is_some_and(is_timeout) {
             return Err(connect_timeout(page).into());
         }
-        let is_ours = failure.as_ref().is_some_and(is_own_trouble);
-        if is_ours || route.by_proxy {
-            tracing::warn!(error = ?failure, by_proxy = route.by_proxy, "cannot connect at all");
-            let cause = DeferralCause::OwnTrouble;
-            return Err(deferred(&page.site(), OWN_TROUBLE, cause).into());
+        if let Some(error) = failure.as_ref().filter(|error| is_out_of_sockets(error)) {
+            tracing::warn!(%error, "no connection can be opened");
+            return Err(self.own_trouble(page, Trouble::Sockets).into());
         }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
         let message = format!("{} cannot be reached: {why}", page.site());
@@ -343,10 +347,13 @@ impl Connector {
         let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
         let connected = self.tls.connect(name, stream).await;
         connected.map_err(|error| match tls::certificate_fault(&error) {
-            Some(fault) => {
-                let http_instead = self.bad_certificate == CertificatePolicy::Http;
+            Some((fault, is_out_of_date)) => {
+                let kind = ErrorKind::BadCertificate {
+                    http_instead: self.bad_certificate == CertificatePolicy::Http,
+                    is_out_of_date,
+                };
                 let message = format!("the certificate of {} is bad: {fault}", page.site());
-                FetchError::new(ErrorKind::BadCertificate { http_instead }, message)
+                FetchError::new(kind, message)
             }
             None => failed(&error),
         })
@@ -383,11 +390,27 @@ impl Connector {
         let request = request.map_err(|error| failed(&error))?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| failed(&error))?;
-        if !response.status().is_success() {
-            return Err(failed(&response.status()));
+        match response.status() {
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                return Err(self.proxy_trouble(page, "it wants other credentials"));
+            }
+            status if !status.is_success() => return Err(failed(&status)),
+            _ => {}
         }
         let upgraded = hyper::upgrade::on(response).await;
         Ok(TokioIo::new(upgraded.map_err(|error| failed(&error))?))
+    }
+
+    /// The proxy cannot be reached, or does not let us through to anybody.
+    pub(super) fn proxy_trouble(&self, page: &PageUrl, why: &str) -> FetchError {
+        tracing::warn!(why, "no way through the proxy");
+        self.own_trouble(page, Trouble::Proxy)
+    }
+
+    /// The site is not asked, because of trouble of our own.
+    fn own_trouble(&self, page: &PageUrl, trouble: Trouble) -> FetchError {
+        let cause = DeferralCause::OwnTrouble(trouble);
+        deferred(&page.site(), self.come_back, cause)
     }
 
     /// The header by which the proxy knows us, if it wants one.
@@ -403,7 +426,7 @@ impl Connector {
 
 /// Whether a failure to connect says nothing about the other side: no port, no buffer, no
 /// network.
-fn is_own_trouble(error: &io::Error) -> bool {
+fn is_out_of_sockets(error: &io::Error) -> bool {
     const ENOBUFS: i32 = 105;
     let kinds = [io::ErrorKind::AddrNotAvailable, io::ErrorKind::NetworkDown];
     error.raw_os_error() == Some(ENOBUFS) || kinds.contains(&error.kind())

@@ -29,7 +29,7 @@ mod tls;
 mod turns;
 
 use std::sync::Once;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::StatusCode;
@@ -38,6 +38,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::config::{FetchSettings, PolitenessSettings};
+use crate::telemetry::clock;
 use crate::web::{FetchedPage, PageUrl, Transfer};
 
 use super::Fetcher;
@@ -174,7 +175,7 @@ impl LiveWeb {
     fn fetched(&self, page: &PageUrl, answer: Answer, robots_requests: usize) -> FetchedPage {
         let busy_until = is_busy(answer.parts.status).then(|| {
             let wait = retry_after(&answer.parts.headers).unwrap_or(self.come_back);
-            SystemTime::now() + wait
+            clock::now() + wait
         });
         FetchedPage {
             url: page.clone(),
@@ -273,7 +274,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = value.parse().ok().map(Duration::from_secs);
     let date = || {
         let date = httpdate::parse_http_date(value).ok()?;
-        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+        Some(date.duration_since(clock::now()).unwrap_or_default())
     };
     let wait = seconds.or_else(date)?;
     Some(wait.min(LONGEST_RETRY))
@@ -281,6 +282,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]

@@ -15,8 +15,8 @@ use governor::{Quota, RateLimiter};
 use tokio::time::{Instant, sleep};
 
 use crate::config::PolitenessSettings;
-use crate::fetch::error::{DeferralCause, FetchError};
-use crate::web::SiteId;
+use crate::fetch::error::FetchError;
+use crate::web::{DeferralCause, SiteId};
 
 use super::turns::deferred;
 

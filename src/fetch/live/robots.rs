@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::config::PolitenessSettings;
 use crate::fetch::body::Body;
-use crate::fetch::error::{DeferralCause, FetchError};
-use crate::web::PageUrl;
+use crate::fetch::error::FetchError;
+use crate::web::{DeferralCause, PageUrl};
 
 use super::PRODUCT_TOKEN;
 use super::client::Answer;
@@ -231,7 +231,6 @@ fn redirect_target(url: &PageUrl, answer: &Answer) -> Option<PageUrl> {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::SystemTime;
 
     use http::Response;
     use tokio::task::JoinSet;
@@ -239,6 +238,7 @@ mod tests {
 
     use super::*;
     use crate::fetch::error::ErrorKind;
+    use crate::telemetry::clock;
 
     const HOUR: Duration = Duration::from_hours(1);
 
@@ -303,7 +303,7 @@ mod tests {
             Ok(rules) => Ok(rules.allows(page.target())),
             Err(error) => match error.kind {
                 ErrorKind::Deferred { not_before, .. } => {
-                    let wait = not_before.duration_since(SystemTime::now()).unwrap();
+                    let wait = not_before.duration_since(clock::now()).unwrap();
                     Err(wait.as_secs() + 1)
                 }
                 kind => panic!("{kind:?}"),

@@ -3,12 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use thiserror::Error;
 use tokio_rustls::TlsConnector;
+
+use crate::telemetry::clock;
 
 /// The certificates named in the settings cannot be used.
 #[derive(Debug, Error)]
@@ -16,6 +20,18 @@ use tokio_rustls::TlsConnector;
 pub struct TlsSettingsError {
     path: PathBuf,
     reason: String,
+}
+
+/// Certificates are valid by the time that the process believes: a clock that jumps while it runs
+/// makes nobody look expired.
+#[derive(Debug)]
+struct BelievedTime;
+
+impl TimeProvider for BelievedTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(UnixTime::since_unix_epoch(since))
+    }
 }
 
 /// A connector that trusts the authorities of the web and those in `ca_file`.
@@ -29,7 +45,7 @@ pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSetti
         })?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_details(provider, Arc::new(BelievedTime))
         .with_safe_default_protocol_versions()
         .expect("ring knows the versions that are safe")
         .with_root_certificates(roots)
@@ -38,12 +54,22 @@ pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSetti
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What is wrong with a certificate, if that is why the handshake failed.
-pub(super) fn certificate_fault(error: &io::Error) -> Option<String> {
+/// What is wrong with a certificate, if that is why the handshake failed, and whether it is
+/// nothing but the time.
+pub(super) fn certificate_fault(error: &io::Error) -> Option<(String, bool)> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     match error {
-        rustls::Error::InvalidCertificate(fault) => Some(fault.to_string()),
-        rustls::Error::NoCertificatesPresented => Some("there is none".to_owned()),
+        rustls::Error::InvalidCertificate(fault) => {
+            let is_out_of_date = matches!(
+                fault,
+                CertificateError::Expired
+                    | CertificateError::ExpiredContext { .. }
+                    | CertificateError::NotValidYet
+                    | CertificateError::NotValidYetContext { .. }
+            );
+            Some((fault.to_string(), is_out_of_date))
+        }
+        rustls::Error::NoCertificatesPresented => Some(("there is none".to_owned(), false)),
         _ => None,
     }
 }

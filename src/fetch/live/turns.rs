@@ -9,7 +9,7 @@
 //! and those that asked to be left alone, not all that were seen.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use tokio::sync::{Mutex as Lock, OwnedMutexGuard};
@@ -17,8 +17,9 @@ use tokio::time::{Instant, sleep_until};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::config::PolitenessSettings;
-use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
-use crate::web::SiteId;
+use crate::fetch::error::{ErrorKind, FetchError};
+use crate::telemetry::clock;
+use crate::web::{DeferralCause, SiteId};
 
 /// How long after its time a deferred site is expected back.
 const MEMORY: Duration = Duration::from_hours(1);
@@ -288,13 +289,13 @@ fn back_off(site: &SiteId, pause: Duration, failures: u32) -> Duration {
 pub(super) fn deferred(site: &SiteId, wait: Duration, cause: DeferralCause) -> FetchError {
     // A time beyond what the clock can say is as good as a year.
     let year = Duration::from_hours(8760);
-    let not_before = SystemTime::now() + wait.min(year);
+    let not_before = clock::now() + wait.min(year);
     let why = match cause {
         DeferralCause::CrawlDelay => "its Crawl-delay",
         DeferralCause::Busy => "the site, which is busy,",
         DeferralCause::RobotsUnavailable => "robots.txt, which cannot be had,",
         DeferralCause::CrowdedAddress => "the address, which many sites share,",
-        DeferralCause::OwnTrouble => "trouble of our own",
+        DeferralCause::OwnTrouble(_) => "trouble of our own",
     };
     let message = format!("{site} is due in {} s: {why} asks for it", wait.as_secs());
     FetchError::new(ErrorKind::Deferred { not_before, cause }, message)
@@ -324,7 +325,7 @@ mod tests {
     fn kind(error: &FetchError) -> (DeferralCause, Duration) {
         match error.kind {
             ErrorKind::Deferred { not_before, cause } => {
-                let wait = not_before.duration_since(SystemTime::now()).unwrap();
+                let wait = not_before.duration_since(clock::now()).unwrap();
                 (cause, wait)
             }
             kind => panic!("{kind:?}"),

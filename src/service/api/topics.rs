@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::store::{CurvePoint, Progress, Tally, TopicId, TopicTotals};
+use crate::web::Trouble;
 
 use super::super::PlannedTopic;
 use super::super::board::{IdleReason, TopicState};
@@ -26,6 +27,11 @@ pub(super) struct Topic {
     state: &'static str,
     /// Why it is idle
     reason: Option<&'static str>,
+    /// Why nothing moves although it crawls, if that is no site's fault: `network`, `proxy`,
+    /// `sockets` or `clock`
+    trouble: Option<&'static str>,
+    /// What to do about the trouble
+    trouble_advice: Option<&'static str>,
     /// It is idle while so many sites are found
     wanted: Option<u64>,
     /// The model that judges
@@ -206,12 +212,15 @@ impl Api {
             last_5000: recent(progress.as_ref(), 5_000, rate),
             last_1000: recent(progress.as_ref(), 1_000, rate),
         };
+        let trouble = self.board.trouble(name);
         let is_paused = self.orders.borrow().paused.contains(name);
         let reason = if is_paused { "paused" } else { reason };
         Ok(Topic {
             name: name.to_owned(),
             state,
             reason: Some(reason).filter(|reason| *reason != "none"),
+            trouble: trouble.map(Trouble::name),
+            trouble_advice: trouble.map(Trouble::advice),
             wanted: planned.as_ref().and_then(|topic| topic.wanted),
             model: planned.map(|topic| topic.model.fingerprint().to_string()),
             finds: totals.finds,

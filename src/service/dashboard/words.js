@@ -74,7 +74,8 @@ const IDLE = {
 };
 
 /** What a topic does, and why. */
-export function stateInWords({ state, reason }) {
+export function stateInWords({ state, reason, trouble_advice: advice }) {
+  if (state === 'crawling' && advice) return `waiting: ${shown(advice)}`;
   if (state === 'idle') return IDLE[reason] ?? `idle: ${label(reason)}`;
   if (state !== 'draining') return label(state);
   return reason === 'paused'
@@ -88,12 +89,14 @@ const LABELS = {
   connect_timeout: 'connecting took too long',
   tls_failed: 'encryption failed',
   bad_certificate: 'bad certificate',
+  expired_certificate: 'certificate out of date',
   forbidden_address: 'address not allowed',
   forbidden_port: 'port not allowed',
   disallowed: 'not allowed by robots.txt',
   timeout: 'took too long',
   nothing_spoke: 'no page spoke',
   address_full: 'too many sites at one address',
+  poison: 'the crawler died here again and again',
   '2xx': 'answered (2xx)',
   '3xx': 'redirect (3xx)',
   '4xx': 'no page (4xx)',

@@ -1,0 +1,174 @@
+//! Sites under which the process may have died.
+//!
+//! Whoever was under way when a process died may be what killed it: a page that exhausts the
+//! memory, a fault of ours that ends everything. Visited again after each restart, it would kill
+//! for ever. So each site left under way is a suspect. One that was under way at two such ends in
+//! a row is visited alone; if the process dies twice under it then, it is not visited any more.
+//!
+//! | deaths in a row | what follows |
+//! |---|---|
+//! | one with it under way | it is visited as before, from where it was |
+//! | two | it is visited with nothing else under way |
+//! | two more, with it alone under way | its verdict is `undecided (poison)`, without a visit |
+//!
+//! Invariants: a visit that ends, whatever it found, clears the suspicion. A process that ends in
+//! order leaves no suspects behind.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, Entry};
+use super::keys;
+use super::records;
+use super::transaction::Transaction;
+use super::{StoreError, TopicId};
+use crate::web::SiteId;
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+/// So many deaths with others under way make a site be visited alone.
+const DEATHS_IN_COMPANY: u32 = 2;
+
+/// So many deaths with it alone under way make it a poison.
+const DEATHS_ALONE: u32 = 2;
+
+/// What a site is suspected of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Suspicion {
+    /// Processes in a row that died with it and others under way.
+    in_company: u32,
+    /// Processes that died after it was handed out to be visited alone.
+    alone: u32,
+    /// Whether it is out alone now.
+    is_out_alone: bool,
+}
+
+/// All suspects. Nearly always there are none.
+pub(super) struct Suspects(BTreeMap<(TopicId, SiteId), Suspicion>);
+
+// === impl Suspicion ===
+
+impl Suspicion {
+    fn must_be_alone(self) -> bool {
+        self.in_company >= DEATHS_IN_COMPANY && !self.is_poison()
+    }
+
+    fn is_poison(self) -> bool {
+        self.alone >= DEATHS_ALONE
+    }
+}
+
+// === impl Suspects ===
+
+impl Suspects {
+    pub(super) fn read(changes: &Transaction<'_, dyn Engine>) -> Result<Self, StoreError> {
+        let mut suspects = BTreeMap::new();
+        for entry in changes.scan(keys::SUSPECTS) {
+            let (key, value) = entry?;
+            let damaged = || StoreError::damaged(&key, "it names no site");
+            let topic = keys::topic_in(&key).ok_or_else(damaged)?;
+            let site = keys::last_host(&key).ok_or_else(damaged)?;
+            suspects.insert((topic, site), records::decode(&key, &value)?);
+        }
+        Ok(Self(suspects))
+    }
+
+    /// Whether one of them is being visited alone, so that nobody else may be.
+    pub(super) fn is_one_out_alone(&self) -> bool {
+        self.0.values().any(|suspicion| suspicion.is_out_alone)
+    }
+
+    pub(super) fn must_be_alone(&self, topic: TopicId, site: &SiteId) -> bool {
+        self.of(topic, site).must_be_alone()
+    }
+
+    /// Whether a site is not to be visited any more.
+    pub(super) fn is_poison(&self, topic: TopicId, site: &SiteId) -> bool {
+        self.of(topic, site).is_poison()
+    }
+
+    /// Notes that a site is handed out to be visited alone.
+    pub(super) fn send_out_alone(&self, changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) {
+        let out = Suspicion {
+            is_out_alone: true,
+            ..self.of(topic, site)
+        };
+        changes.put(keys::suspect(topic, site), &out);
+    }
+
+    fn of(&self, topic: TopicId, site: &SiteId) -> Suspicion {
+        // The map is empty in all but the rarest cases, and then nothing is copied.
+        if self.0.is_empty() {
+            return Suspicion::default();
+        }
+        let found = self.0.get(&(topic, site.clone()));
+        found.copied().unwrap_or_default()
+    }
+}
+
+/// A process has died with these sites under way.
+pub(super) fn note_death(
+    changes: Changing<'_, '_>,
+    under_way: &[(TopicId, SiteId)],
+) -> Result<(), StoreError> {
+    if under_way.is_empty() {
+        return Ok(());
+    }
+    let Suspects(mut suspects) = Suspects::read(changes)?;
+    for (topic, site) in under_way {
+        let known = suspects.remove(&(*topic, site.clone()));
+        let mut suspicion = known.unwrap_or_default();
+        match suspicion.is_out_alone {
+            true => suspicion.alone += 1,
+            false => suspicion.in_company += 1,
+        }
+        suspicion.is_out_alone = false;
+        changes.put(keys::suspect(*topic, site), &suspicion);
+    }
+    // Whoever was not under way this time was not under way twice in a row.
+    for ((topic, site), suspicion) in suspects {
+        if suspicion.in_company < DEATHS_IN_COMPANY {
+            changes.remove(keys::suspect(topic, &site));
+        }
+    }
+    Ok(())
+}
+
+/// A visit has come to its end.
+pub(super) fn clear(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<(), StoreError> {
+    let key = keys::suspect(topic, site);
+    if changes.get_raw(&key)?.is_some() {
+        changes.remove(key);
+    }
+    Ok(())
+}
+
+/// A visit was broken off in order: it says nothing for or against the site.
+pub(super) fn put_back(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<(), StoreError> {
+    let key = keys::suspect(topic, site);
+    if let Some(suspicion) = changes.get::<Suspicion>(&key)?
+        && suspicion.is_out_alone
+    {
+        let back = Suspicion {
+            is_out_alone: false,
+            ..suspicion
+        };
+        changes.put(key, &back);
+    }
+    Ok(())
+}
+
+/// Whether any site is handed out.
+pub(super) fn is_any_under_way(changes: &Transaction<'_, dyn Engine>) -> Result<bool, StoreError> {
+    let first: Option<Entry> = changes.scan(b"k").next().transpose()?;
+    Ok(first.is_some())
+}

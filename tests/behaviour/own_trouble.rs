@@ -1,0 +1,455 @@
+//! No site is blamed for what is wrong on our side: the network, the proxy, the clock.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use sitescout::config::Settings;
+use sitescout::external::{
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+};
+use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
+use sitescout::internal::InternalCrawler;
+use sitescout::store::{KeyValueStore, NewSite, SiteStore};
+use sitescout::telemetry::{Metrics, clock};
+use sitescout::web::{DeferralCause, FetchedPage, PageUrl, Transfer, Trouble, Verdict};
+use tokio::time::{Instant, sleep};
+
+use crate::LIMITS;
+use crate::crashes::site_name;
+use crate::crawling::{Place, lines, text, topics};
+use crate::daemon::Daemon;
+use crate::exhaustion::LONGEST;
+use crate::pathologies::{Pathologies, TlsFault};
+use crate::scripted_web::{model, sailing};
+
+const OUTAGE: Duration = Duration::from_mins(30);
+
+// === half an hour without anybody ===
+
+/// A web of sites about sailing that is out of reach for half an hour, soon after the crawl began.
+struct Outage {
+    began: Instant,
+    /// What is answered meanwhile, and after how long.
+    failure: Failure,
+    wait: Duration,
+    in_vain: AtomicUsize,
+}
+
+#[async_trait]
+impl Fetcher for Outage {
+    async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        let since = self.began.elapsed();
+        let begin = Duration::from_secs(12);
+        if since >= begin && since < begin + OUTAGE {
+            self.in_vain.fetch_add(1, Ordering::Relaxed);
+            sleep(self.wait).await;
+            return Err(FetchError::new((self.failure)(), "out of reach"));
+        }
+        sleep(Duration::from_secs(5)).await;
+        Ok(FetchedPage {
+            url: page.clone(),
+            status: http::StatusCode::OK,
+            headers: [(
+                http::header::CONTENT_TYPE,
+                "text/html".parse().expect("it works"),
+            )]
+            .into_iter()
+            .collect(),
+            body: sailing(page.as_str().len(), &["/a", "/b"]).into(),
+            truncated: false,
+            transfer: Transfer::default(),
+        })
+    }
+}
+
+/// How requests fail.
+type Failure = fn() -> ErrorKind;
+
+struct Crawled {
+    verdicts: BTreeMap<String, Verdict>,
+    /// Troubles as they came and went.
+    told: Vec<Option<Trouble>>,
+    in_vain: usize,
+}
+
+/// Crawls so many sites through an outage, in paused time.
+fn crawl_through(sites: usize, failure: Failure, wait: Duration) -> Crawled {
+    let model = model();
+    let settings = Settings::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("it works");
+    runtime.block_on(async {
+        let web = Arc::new(Outage {
+            began: Instant::now(),
+            failure,
+            wait,
+            in_vain: AtomicUsize::new(0),
+        });
+        let topic = TopicCrawl {
+            name: "sailing".to_owned(),
+            crawler: InternalCrawler::new(web.clone(), model, settings.internal, LIMITS),
+            ordering: ordering(&settings.external),
+            goals: Goals::default(),
+            metrics: CrawlMetrics::register(&Metrics::new()),
+        };
+        let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
+        let seats = Seats::new(settings.external.crawlers);
+        let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
+        let heard = Arc::clone(&told);
+        let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
+        let external = external
+            .expect("it works")
+            .with_trouble_listener(Box::new(move |now| {
+                heard.lock().expect("it works").push(now);
+            }));
+        let (_, topic) = store.topics().await.expect("it works").remove(0);
+        let new = (0..sites).map(|number| NewSite {
+            entrance: format!("http://s{number}.example{number}.org/")
+                .parse()
+                .expect("it works"),
+            is_start: false,
+        });
+        assert_eq!(
+            store.enter(topic, new.collect()).await.expect("it works"),
+            sites
+        );
+        let crawl = external.crawl(std::future::pending(), |_, _| {});
+        let (reason, _) = crawl.await.expect("it works");
+        assert_eq!(reason, EndReason::BorderEmpty { deferred: 0 });
+        let judged = store.judged(topic, 0, 2 * sites).await.expect("it works");
+        Crawled {
+            verdicts: judged
+                .into_iter()
+                .map(|judged| (judged.site.to_string(), judged.verdict))
+                .collect(),
+            told: told.lock().expect("it works").clone(),
+            in_vain: web.in_vain.load(Ordering::Relaxed),
+        }
+    })
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "how many were lost is worth knowing")]
+fn half_an_hour_without_anybody_costs_no_site_its_verdict() {
+    let proxy_is_down = || ErrorKind::Deferred {
+        not_before: clock::now() + Duration::from_mins(1),
+        cause: DeferralCause::OwnTrouble(Trouble::Proxy),
+    };
+    let outages: [(&str, usize, Failure, u64, Trouble); 4] = [
+        (
+            "packets lost",
+            1_000,
+            || ErrorKind::ConnectTimeout,
+            10,
+            Trouble::Network,
+        ),
+        (
+            "no route",
+            200,
+            || ErrorKind::Unreachable,
+            0,
+            Trouble::Network,
+        ),
+        (
+            "no name server",
+            200,
+            || ErrorKind::DnsFailed,
+            5,
+            Trouble::Network,
+        ),
+        ("no proxy", 200, proxy_is_down, 0, Trouble::Proxy),
+    ];
+    for (name, sites, failure, wait, trouble) in outages {
+        let crawled = crawl_through(sites, failure, Duration::from_secs(wait));
+        assert_eq!(crawled.verdicts.len(), sites, "{name}");
+        let lost = crawled.verdicts.values();
+        let lost = lost.filter(|verdict| !verdict.is_relevant()).count();
+        let in_vain = crawled.in_vain;
+        println!("{name}: {lost} of {sites} sites lost, {in_vain} requests in vain");
+        assert!(lost <= sites / 50, "{name}: {lost} of {sites} lost");
+        assert_eq!(crawled.told, [Some(trouble), None], "{name}");
+        // Those under way with their retries and other entrances, sixteen in a row, and a probe
+        // every few seconds: not the whole border again and again.
+        assert!(in_vain < 3_000, "{name}: {in_vain}");
+    }
+}
+
+// === a proxy that is down ===
+
+/// Answers every request for a page over plain HTTP, as a proxy would.
+fn serve_as_proxy(listener: TcpListener) {
+    let answer = |mut stream: TcpStream| {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut target = String::new();
+        let mut line = String::new();
+        while reader.read_line(&mut line).ok()? > 2 {
+            if target.is_empty() {
+                line.split(' ').nth(1)?.clone_into(&mut target);
+            }
+            line.clear();
+        }
+        let (status, body) = match target.ends_with("/robots.txt") {
+            true => ("404 Not Found", ""),
+            false => (
+                "200 OK",
+                "<p>Learn to sail a dinghy or a yacht, race in the regatta of \
+                                 our sailing club, and meet the crew in the harbour.",
+            ),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + body).as_bytes()).ok()
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || answer(stream));
+        }
+    });
+}
+
+#[test]
+fn a_daemon_whose_proxy_is_down_says_so_and_goes_on_when_it_is_back() {
+    let place = Place::new();
+    topics(&place, &[("boats", "")]);
+    let topic = place.path("models/boats/topic.toml");
+    let starts = (0..12).map(|at| format!("'http://{}/'", site_name(at)));
+    let starts = starts.collect::<Vec<_>>().join(", ");
+    let definition = fs::read_to_string(&topic).expect("a topic");
+    let (before, _) = definition.split_once("start_sites").expect("start sites");
+    fs::write(&topic, format!("{before}start_sites = [{starts}]\n")).expect("a topic");
+    // A port that nobody listens at any more.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let proxy = listener.local_addr().expect("an address");
+    drop(listener);
+    let settings = format!(
+        "[log]\nformat = 'json'\n\
+         [fetch]\ncontact = 'https://crawler.example/'\nproxy = 'http://{proxy}'\n\
+         [fetch.politeness]\npause = '0 s'\ncome_back = '1 s'\n\
+         [external]\nmax_deferrals = 1\n\
+         [service]\ntopics = ['boats']\nmodels = 'models'\nlisten = '127.0.0.1:0'\n\
+         [api]\nlisten = '127.0.0.1:0'\n"
+    );
+    fs::write(place.path("daemon.toml"), settings).expect("settings");
+    let daemon = Daemon::start(&place);
+    let served = daemon.hear("the API is served");
+    let api = served["fields"]["address"]
+        .as_str()
+        .expect("an address")
+        .to_owned();
+    daemon.hear("the proxy cannot be reached");
+    daemon.shows("sitescout_own_trouble{cause=\"proxy\",topic=\"boats\"} 1");
+    let shown = read_topics(&api);
+    assert_eq!(shown["state"], "crawling");
+    assert_eq!(shown["trouble"], "proxy");
+    let advice = shown["trouble_advice"].as_str().expect("advice");
+    assert!(advice.contains("`proxy` in [fetch]"), "{advice}");
+    assert_eq!(shown["undecided"], 0, "nobody is given up");
+    serve_as_proxy(TcpListener::bind(proxy).expect("the same port"));
+    daemon.hear("the trouble is over");
+    daemon.shows("sitescout_own_trouble{cause=\"proxy\",topic=\"boats\"} 0");
+    daemon.shows("sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1");
+    let shown = read_topics(&api);
+    assert_eq!(shown["trouble"], Value::Null);
+    assert_eq!(shown["undecided"], 0, "{shown}");
+    daemon.signal("TERM");
+    assert!(daemon.end().success());
+    let judged = lines(&place.run("export --topic boats --format jsonl --all --state state"));
+    assert_eq!(judged.len(), 12);
+}
+
+/// What the API says about the only topic.
+fn read_topics(address: &str) -> Value {
+    let mut stream = TcpStream::connect(address).expect("the API");
+    let request = "GET /v1/topics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let topics: Value = serde_json::from_str(body).expect("JSON");
+    topics["topics"][0].clone()
+}
+
+// === a wrong clock ===
+
+/// Sites over TLS, some of them with a certificate that ended in 2020.
+fn crawl_with_certificates(place: &Place, web: &Pathologies, hosts: &[String]) -> String {
+    fs::write(place.path("ca.pem"), web.ca_pem()).expect("a file");
+    let settings = format!(
+        "[fetch]\nca_file = 'ca.pem'\nresolve = [\
+         {{ host = '*.example', address = '{}', tls = true }}]\n\
+         [fetch.politeness]\npause = '0 s'\ncome_back = '1 s'\n[external]\ndrain = '0 s'\n",
+        web.https()
+    );
+    fs::write(place.path("live.toml"), settings).expect("settings");
+    topics(place, &[("boats", "")]);
+    let topic = place.path("models/boats/topic.toml");
+    let definition = fs::read_to_string(&topic).expect("a topic");
+    let (before, _) = definition.split_once("start_sites").expect("start sites");
+    let starts = hosts.iter().map(|host| format!("'{host}'"));
+    let starts = starts.collect::<Vec<_>>().join(", ");
+    fs::write(&topic, format!("{before}start_sites = [{starts}]\n")).expect("a topic");
+    "crawl boats --json --config live.toml --crawlers 1 --models models --state state".to_owned()
+}
+
+fn expired(number: usize) -> String {
+    format!("{}.s{number}.example", TlsFault::Expired.name())
+}
+
+#[test]
+fn one_expired_certificate_is_the_site_s_own_fault() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let place = Place::new();
+    let hosts = [
+        "good.example".to_owned(),
+        expired(1),
+        "fine.example".to_owned(),
+        expired(2),
+    ];
+    let crawl = crawl_with_certificates(&place, &web, &hosts);
+    let judged = lines(&place.run(&crawl));
+    let undecided = judged.iter().filter(|line| line["verdict"] == "undecided");
+    assert_eq!(judged.len(), 4);
+    let undecided: Vec<String> = undecided.map(|line| line["host"].to_string()).collect();
+    for number in [1, 2] {
+        assert!(
+            undecided.contains(&format!("\"{}\"", expired(number))),
+            "{undecided:?}"
+        );
+    }
+}
+
+#[test]
+fn many_expired_certificates_at_once_are_our_clock() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let place = Place::new();
+    let hosts: Vec<String> = (0..40).map(expired).collect();
+    let crawl = crawl_with_certificates(&place, &web, &hosts);
+    let mut command = place.command(&crawl);
+    let mut child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    let begin = Instant::now();
+    let told = errors
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.contains("check its clock"));
+    assert!(told.is_some() && begin.elapsed() < LONGEST);
+    let pid = child.id().to_string();
+    let stopped = std::process::Command::new("kill")
+        .args(["-TERM", &pid])
+        .status();
+    assert!(stopped.expect("a shell").success());
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(text(&output.stdout), "", "nobody is judged");
+    let kept = lines(&place.run("export --topic boats --format jsonl --all --state state"));
+    assert!(kept.is_empty(), "{kept:?}");
+    let visited = hosts.iter().filter(|host| web.hellos(host) > 0).count();
+    assert!(
+        (8..20).contains(&visited),
+        "{visited} were asked before it was clear"
+    );
+}
+
+/// Moves every verdict of a store by so many days.
+fn move_verdicts(place: &Place, from: &str, to: &str, days: i64) {
+    let dump = text(
+        &place
+            .run(&format!("export --everything --state {from}"))
+            .stdout,
+    );
+    let moved = dump.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).expect("JSON");
+        if record["record"] == "verdict" {
+            let at = record["verdict"]["judged_at"].as_i64().expect("a time");
+            record["verdict"]["judged_at"] = (at + days * 86_400).into();
+        }
+        record.to_string() + "\n"
+    });
+    fs::write(place.path("moved.jsonl"), moved.collect::<String>()).expect("a dump");
+    let imported = place.run(&format!("import moved.jsonl --state {to}"));
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+}
+
+#[test]
+fn a_clock_that_cannot_be_right_refuses_the_start_unless_it_is_accepted() {
+    let place = Place::new();
+    topics(&place, &[("sailing", "")]);
+    let crawl = "crawl sailing --web warc:coast.warc.gz --json --crawlers 1 --models models";
+    let begun = place.run(&format!("{crawl} --state right --max-pages 12"));
+    assert!(begun.status.success(), "{}", text(&begun.stderr));
+    let day = 1;
+    let year = 365;
+    for (state, days, is_refused) in [
+        // The verdicts are of tomorrow: the clock is behind by a day at most.
+        ("tomorrow", day - 1, false),
+        ("future", 20 * year, true),
+        ("next-week", 7 * day, true),
+        ("cellar", -4 * year, false),
+        ("past", -6 * year, true),
+    ] {
+        move_verdicts(&place, "right", state, days);
+        let started = place.run(&format!("{crawl} --state {state} --max-pages 14"));
+        let told = text(&started.stderr);
+        if !is_refused {
+            assert!(started.status.success(), "{state}: {told}");
+            continue;
+        }
+        assert_eq!(started.status.code(), Some(78), "{state}: {told}");
+        assert!(told.contains("--accept-clock"), "{told}");
+        assert_eq!(text(&started.stdout), "", "{state}: nothing is judged");
+        // Looking is always allowed.
+        let listed = place.run(&format!("export --topic sailing --all --state {state}"));
+        assert!(listed.status.success());
+        let accepted = place.run(&format!("{crawl} --state {state} --accept-clock"));
+        assert!(accepted.status.success(), "{}", text(&accepted.stderr));
+        // Once is enough.
+        let again = place.run(&format!("{crawl} --state {state}"));
+        assert!(again.status.success(), "{}", text(&again.stderr));
+        assert_dates_are_right(&place, state);
+    }
+}
+
+/// No verdict is of the future, and no recheck further away than the settings say.
+fn assert_dates_are_right(place: &Place, state: &str) {
+    let dump = text(
+        &place
+            .run(&format!("export --everything --state {state}"))
+            .stdout,
+    );
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("a time");
+    let now = now.as_secs();
+    let mut rechecks = 0;
+    for line in dump.lines() {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        if let Some(at) = record["verdict"]["judged_at"].as_u64() {
+            assert!(at <= now, "{line}");
+        }
+        if let Some(at) = record["site"]["phase"]["Recheck"].as_u64() {
+            rechecks += 1;
+            assert!(at <= now + 31 * 86_400, "{line}");
+        }
+    }
+    assert!(rechecks > 0, "{dump}");
+}
