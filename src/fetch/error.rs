@@ -77,6 +77,8 @@ pub enum DeferralCause {
     /// Nothing is wrong with the site: we are out of ports or buffers, or our proxy is out of
     /// reach.
     OwnTrouble,
+    /// A gatekeeper answered instead of its robots.txt.
+    Challenged,
 }
 
 // === impl FetchError ===

@@ -40,6 +40,8 @@ pub(super) struct SiteSample {
     fingerprints: Vec<Fingerprint>,
     /// Whether any answer was other than an error.
     was_read: bool,
+    /// Whether a gatekeeper answered instead of the site.
+    was_challenged: bool,
     /// Failures since something last went well.
     failures_in_a_row: usize,
     entrances: Entrances,
@@ -73,6 +75,7 @@ impl SiteSample {
             spoken: Vec::new(),
             fingerprints: Vec::new(),
             was_read: false,
+            was_challenged: false,
             failures_in_a_row: 0,
             address: None,
             alias_of: None,
@@ -215,6 +218,11 @@ impl SiteSample {
         confidence
     }
 
+    /// A gatekeeper answered instead of the site.
+    pub(super) fn meet_gatekeeper(&mut self) {
+        self.was_challenged = true;
+    }
+
     /// The entrance leads to another site.
     pub(super) fn become_alias(&mut self, page: PageUrl) -> StopReason {
         self.alias_of = Some(page);
@@ -238,6 +246,9 @@ impl SiteSample {
             }
             StopReason::Interrupted if self.frozen.is_none() => {
                 Verdict::Undecided(UndecidedReason::Interrupted)
+            }
+            _ if self.is_silent() && self.was_challenged => {
+                Verdict::Undecided(UndecidedReason::Challenged)
             }
             _ if self.is_silent() && !self.was_read => Verdict::Undecided(UndecidedReason::Failing),
             _ if self.is_silent() => Verdict::Undecided(UndecidedReason::NothingSpoke),
@@ -301,7 +312,7 @@ impl SiteSample {
         transversal_links: usize,
     ) {
         self.failures_in_a_row = match &outcome {
-            StepOutcome::Unanswered(_) => self.failures_in_a_row + 1,
+            StepOutcome::Unanswered(_) | StepOutcome::Challenged => self.failures_in_a_row + 1,
             StepOutcome::Failed(status) if is_failure(*status) => self.failures_in_a_row + 1,
             StepOutcome::Disallowed => self.failures_in_a_row,
             _ => 0,

@@ -129,6 +129,7 @@ enum StoredVerdict {
     Interrupted,
     Blocked,
     AddressFull,
+    Challenged,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -331,6 +332,7 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Interrupted => Self::Interrupted,
                 UndecidedReason::Blocked => Self::Blocked,
                 UndecidedReason::AddressFull => Self::AddressFull,
+                UndecidedReason::Challenged => Self::Challenged,
             },
         }
     }
@@ -354,6 +356,7 @@ impl From<StoredVerdict> for Verdict {
             StoredVerdict::Interrupted => UndecidedReason::Interrupted,
             StoredVerdict::Blocked => UndecidedReason::Blocked,
             StoredVerdict::AddressFull => UndecidedReason::AddressFull,
+            StoredVerdict::Challenged => UndecidedReason::Challenged,
         };
         Self::Undecided(reason)
     }

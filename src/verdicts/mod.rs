@@ -152,7 +152,16 @@ impl Ledger {
                 let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
                 Resolution::Deferred(SystemTime::now() + self.come_back.saturating_mul(growth))
             }
-            UndecidedReason::Interrupted | UndecidedReason::Deferred { .. } if was_decided => {
+            // It may let us in another time, and what it is does not depend on that.
+            UndecidedReason::Challenged if may_defer => {
+                let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
+                Resolution::Deferred(SystemTime::now() + self.come_back.saturating_mul(growth))
+            }
+            UndecidedReason::Interrupted
+            | UndecidedReason::Deferred { .. }
+            | UndecidedReason::Challenged
+                if was_decided =>
+            {
                 Resolution::Kept
             }
             _ => Resolution::Judged,

@@ -17,10 +17,12 @@
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
 //! | [`Entrances`] | the ways into a site | `entrances.rs` |
+//! | [`challenge`] | pages of gatekeepers before a site, and by what they are known | `challenge.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
+pub mod challenge;
 mod confidence;
 mod entrances;
 mod fingerprint;

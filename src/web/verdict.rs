@@ -44,6 +44,8 @@ pub enum UndecidedReason {
     AddressFull,
     /// The visit was broken off before its end; the site is to be visited anew.
     Interrupted,
+    /// A gatekeeper stands before the site and lets no robot in.
+    Challenged,
 }
 
 impl Verdict {
@@ -89,6 +91,7 @@ impl UndecidedReason {
             Self::Blocked => "blocked",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
+            Self::Challenged => "challenged",
         }
     }
 }

@@ -114,6 +114,8 @@ pub enum StopReason {
     AddressFull,
     /// The visit was broken off from outside.
     Interrupted,
+    /// A gatekeeper answered instead of the site.
+    Challenged,
 }
 
 /// One request for a page and what came of it.
@@ -167,6 +169,8 @@ pub enum StepOutcome {
     Failed(StatusCode),
     /// There was no answer, for this reason: a label of `pages_fetched_total{outcome}`.
     Unanswered(&'static str),
+    /// A gatekeeper answered with a page of its own.
+    Challenged,
 }
 
 /// The words that decided a page, the most telling first.
@@ -365,6 +369,7 @@ impl StopReason {
             Self::Blocked => "blocked",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
+            Self::Challenged => "challenged",
         }
     }
 }
@@ -384,6 +389,7 @@ impl StepOutcome {
             Self::Disallowed => "disallowed",
             Self::Failed(_) => "failed",
             Self::Unanswered(_) => "unanswered",
+            Self::Challenged => "challenged",
         }
     }
 }

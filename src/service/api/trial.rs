@@ -136,6 +136,10 @@ impl Api {
             let message = format!("the page leads to {target}; try that");
             return Err(Problem::unreachable(message));
         }
+        if let Some(gatekeeper) = fetched.gatekeeper() {
+            let message = format!("a gatekeeper ({gatekeeper}) answers instead of the site");
+            return Err(Problem::unreachable(message));
+        }
         match fetched.status.is_success() {
             true => Ok(fetched),
             false => Err(Problem::unreachable(format!(
