@@ -126,6 +126,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::runtime()?.block_on(async {
+        web.keep_blocks_of(&store).await?;
         let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;

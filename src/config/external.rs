@@ -152,7 +152,11 @@ impl ExternalSettings {
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
     pub fn permits(&self, host: &str) -> bool {
-        let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
+        let is_named = |pattern: &String| pattern.strip_prefix("www.") == Some(host);
+        let is_on = |list: &[String]| {
+            let mut patterns = list.iter();
+            patterns.any(|pattern| covers(pattern, host) || is_named(pattern))
+        };
         !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
     }
 
@@ -211,6 +215,9 @@ impl HostPatterns {
                 }
                 None => {
                     sorted.hosts.insert(pattern.clone());
+                    // Sites are known without it.
+                    let bare = pattern.strip_prefix("www.");
+                    sorted.hosts.extend(bare.map(str::to_owned));
                 }
             }
         }
@@ -325,7 +332,8 @@ mod tests {
             "good.example",
             ".test",
         ];
-        let lists: [&[&str]; 5] = [
+        let lists: [&[&str]; 6] = [
+            &["www.good.example"],
             &[],
             &["*"],
             &["*.spam.test"],

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     ForbiddenPort,
     /// The settings name no contact, so the live web is refused.
     NoContact,
+    /// The operator has blocked the host, or the one that its robots.txt leads to.
+    Blocked,
     /// robots.txt asks not to read this page. It was not asked for.
     Disallowed,
     /// The site wants to be left alone until then. The page was not asked for.
@@ -121,7 +123,7 @@ impl From<ArchiveError> for FetchError {
 
 impl ErrorKind {
     /// All labels there are.
-    pub const LABELS: [&'static str; 16] = [
+    pub const LABELS: [&'static str; 17] = [
         "no_host",
         "dns_failed",
         "unreachable",
@@ -131,6 +133,7 @@ impl ErrorKind {
         "forbidden_address",
         "forbidden_port",
         "no_contact",
+        "blocked",
         "disallowed",
         "deferred",
         "timeout",
@@ -153,6 +156,7 @@ impl ErrorKind {
             Self::ForbiddenAddress => "forbidden_address",
             Self::ForbiddenPort => "forbidden_port",
             Self::NoContact => "no_contact",
+            Self::Blocked => "blocked",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Timeout => "timeout",
@@ -171,13 +175,15 @@ impl ErrorKind {
     }
 
     /// Whether the host may still answer at another entrance: by the other scheme, with
-    /// `www.` or without. Who speaks HTTP, however badly, was found.
+    /// `www.` or without. Who speaks HTTP, however badly, was found, and who is blocked is so by
+    /// all names.
     #[must_use]
     pub fn leaves_entrance(self, entrance: &PageUrl) -> bool {
         match self {
             Self::BadCertificate {
                 http_instead: false,
             } => entrance.scheme() == Scheme::Https,
+            Self::Blocked => false,
             kind => kind.is_before_http(),
         }
     }
@@ -200,6 +206,7 @@ impl ErrorKind {
                 | Self::ForbiddenAddress
                 | Self::ForbiddenPort
                 | Self::NoContact
+                | Self::Blocked
         )
     }
 }

@@ -242,6 +242,9 @@ impl InternalCrawler {
             }
             _ => sample.add_failure(page.clone(), StepOutcome::Unanswered(kind.label())),
         }
+        if kind == ErrorKind::Blocked {
+            return ControlFlow::Break(Some(StopReason::Blocked));
+        }
         if sample.steps() < self.settings.page_budget {
             let is_hopeful = |entrance: &PageUrl| kind.leaves_entrance(entrance);
             let next = sample.entrances().next_after(&page.url, is_hopeful);

@@ -237,6 +237,7 @@ impl SiteSample {
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
             StopReason::AddressFull => Verdict::Undecided(UndecidedReason::AddressFull),
+            StopReason::Blocked => Verdict::Undecided(UndecidedReason::Blocked),
             StopReason::BadCertificate => Verdict::Undecided(UndecidedReason::BadCertificate),
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)

@@ -82,6 +82,15 @@ impl SiteId {
         rest.strip_prefix(':')?.parse().ok()
     }
 
+    /// The site of the same host at the default ports.
+    #[must_use]
+    pub fn without_port(&self) -> Self {
+        match self.port() {
+            Some(_) => Self(self.host().into()),
+            None => self.clone(),
+        }
+    }
+
     /// The domain somebody registered: `example.co.uk` for `a.b.example.co.uk`.
     ///
     /// Follows the public suffix list with its private part, so that `alice.github.io` and

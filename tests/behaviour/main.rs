@@ -12,6 +12,7 @@ mod markup;
 mod terms;
 
 // === the live web ===
+mod blocks;
 mod gates;
 mod generated;
 mod guard;

@@ -5,6 +5,7 @@
 //! | a challenge: by a header; 2xx other than 200; 401, 403, 429, 503 or HTML of status 200 with the body of one | nothing may be read for now, because a gatekeeper answered |
 //! | 200 | its rules; HTML has none |
 //! | 3xx | followed up to five times, to other hosts too; more is as if there were none |
+//! | 3xx to a host that the operator blocks, or does not allow | nothing is asked there, and nothing of the site is read: it counts as blocked |
 //! | 429, 5xx | nothing may be read for now |
 //! | other 4xx | everything may be read |
 //! | no answer or half of one, though the host can be connected to | nothing may be read for now |
@@ -26,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::config::PolitenessSettings;
 use crate::fetch::body::Body;
-use crate::fetch::error::{DeferralCause, FetchError};
+use crate::fetch::error::{DeferralCause, ErrorKind, FetchError};
 use crate::web::{PageUrl, challenge};
 
 use super::PRODUCT_TOKEN;
@@ -149,6 +150,15 @@ impl Robots {
                 Ok(answer) => answer,
                 // The host itself is out of reach, and so is the page.
                 Err(error) if requests == 0 && error.kind.is_before_http() => return Err(error),
+                // Without its rules nothing is read. Nothing is remembered either, because the
+                // operator may think otherwise later.
+                Err(error) if error.kind == ErrorKind::Blocked => {
+                    let (site, host) = (page.site(), url.site());
+                    let message =
+                        format!("the rules of {site} are at {host}, which the operator blocks");
+                    let error = FetchError::new(ErrorKind::Blocked, message);
+                    return Err(error.with_robots_requests(requests));
+                }
                 // It was not asked for, so nothing is known about it.
                 Err(error) if error.kind.is_deferral() => {
                     return Err(error.with_robots_requests(requests));
@@ -280,7 +290,6 @@ mod tests {
     use tokio::time::{advance, sleep};
 
     use super::*;
-    use crate::fetch::error::ErrorKind;
 
     const HOUR: Duration = Duration::from_hours(1);
 
