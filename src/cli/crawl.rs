@@ -346,6 +346,7 @@ pub(super) fn as_text(verdict: &ShownVerdict) -> String {
     let note = match (verdict.verdict.undecided_reason(), verdict.is_start) {
         (Some(reason), _) => format!("  ({})", reason.name()),
         (None, true) => "  (start)".to_owned(),
+        (None, false) if verdict.noindex => "  (noindex)".to_owned(),
         (None, false) => String::new(),
     };
     format!(
@@ -366,6 +367,7 @@ fn as_json(topic: &str, verdict: &ShownVerdict) -> serde_json::Value {
         "rank": verdict.rank,
         "start": verdict.is_start,
         "topic": topic,
+        "noindex": verdict.noindex,
     })
 }
 

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::classify::{JudgedPage, SiteModel};
-use crate::config::InternalSettings;
+use crate::config::{InternalSettings, NoindexPolicy};
 use crate::fetch::{DeferralCause, ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
@@ -290,6 +290,16 @@ impl InternalCrawler {
             && let Some(target) = leads_away(&parsed)
         {
             return Some(sample.become_alias(target));
+        }
+        if page.is_entrance && parsed.robots.noindex && parsed.is_authored() {
+            match self.settings.noindex {
+                NoindexPolicy::LeaveOut => {
+                    sample.mark_noindex();
+                    return Some(StopReason::Noindex);
+                }
+                NoindexPolicy::Mark => sample.mark_noindex(),
+                NoindexPolicy::List => {}
+            }
         }
         if !parsed.robots.nofollow {
             frontier.add_links(&parsed.intrinsic_links, confidence, &page);

@@ -49,6 +49,7 @@ pub(super) struct SiteSample {
     entrance: PageUrl,
     address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
+    noindex: bool,
     cost: VisitCost,
     started: Instant,
 }
@@ -79,6 +80,7 @@ impl SiteSample {
             failures_in_a_row: 0,
             address: None,
             alias_of: None,
+            noindex: false,
             cost: VisitCost::default(),
             started: Instant::now(),
         }
@@ -223,6 +225,11 @@ impl SiteSample {
         self.was_challenged = true;
     }
 
+    /// The homepage asks not to be indexed.
+    pub(super) fn mark_noindex(&mut self) {
+        self.noindex = true;
+    }
+
     /// The entrance leads to another site.
     pub(super) fn become_alias(&mut self, page: PageUrl) -> StopReason {
         self.alias_of = Some(page);
@@ -237,6 +244,7 @@ impl SiteSample {
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
             StopReason::AddressFull => Verdict::Undecided(UndecidedReason::AddressFull),
+            StopReason::Noindex => Verdict::Undecided(UndecidedReason::Noindex),
             StopReason::Blocked => Verdict::Undecided(UndecidedReason::Blocked),
             StopReason::BadCertificate => Verdict::Undecided(UndecidedReason::BadCertificate),
             StopReason::Disallowed if self.is_silent() => {
@@ -265,6 +273,7 @@ impl SiteSample {
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
+            noindex: self.noindex,
             entrance: self.entrance,
             address: self.address,
             fingerprint: majority(&self.fingerprints),

@@ -328,6 +328,8 @@ pub struct JudgedSite {
     pub address: Option<IpAddr>,
 }
 
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
 /// Everything known about a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteFile {

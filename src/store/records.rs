@@ -130,6 +130,11 @@ enum StoredVerdict {
     Blocked,
     AddressFull,
     Challenged,
+    Noindex,
+    /// Decided about a site whose homepage asks not to be indexed.
+    Marked {
+        is_relevant: bool,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -243,7 +248,7 @@ impl VerdictRecord {
     pub(super) fn new(report: &SiteReport, seq: u64, rank: f64, is_start: bool) -> Self {
         Self {
             seq,
-            verdict: StoredVerdict::from(report.verdict),
+            verdict: StoredVerdict::new(report.verdict, report.noindex),
             confidence: report.confidence.get(),
             pages: u32::try_from(report.cost.pages).unwrap_or(u32::MAX),
             rank,
@@ -259,7 +264,10 @@ impl VerdictRecord {
     /// Whether a report says again what readers of lists were told, by the same model.
     pub(super) fn is_confirmed_by(&self, report: &SiteReport, is_start: bool) -> bool {
         let are_relevant = self.verdict().is_relevant() && report.verdict.is_relevant();
-        are_relevant && self.model() == report.model && self.is_start == is_start
+        are_relevant
+            && self.model() == report.model
+            && self.is_start == is_start
+            && self.noindex() == report.noindex
     }
 
     pub(super) fn seq(&self) -> u64 {
@@ -272,6 +280,14 @@ impl VerdictRecord {
 
     pub(super) fn is_start(&self) -> bool {
         self.is_start
+    }
+
+    /// Whether the homepage asks not to be indexed, and that was to be noted.
+    pub(super) fn noindex(&self) -> bool {
+        matches!(
+            self.verdict,
+            StoredVerdict::Noindex | StoredVerdict::Marked { .. }
+        )
     }
 
     pub(super) fn model(&self) -> ModelFingerprint {
@@ -300,6 +316,7 @@ impl VerdictRecord {
     pub(super) fn into_judged(self, site: crate::web::SiteId) -> JudgedSite {
         JudgedSite {
             seq: self.seq,
+            noindex: self.noindex(),
             site,
             verdict: self.verdict.into(),
             confidence: self.confidence,
@@ -315,9 +332,12 @@ impl VerdictRecord {
     }
 }
 
-impl From<Verdict> for StoredVerdict {
-    fn from(verdict: Verdict) -> Self {
+impl StoredVerdict {
+    fn new(verdict: Verdict, noindex: bool) -> Self {
         match verdict {
+            Verdict::Relevant | Verdict::Irrelevant if noindex => Self::Marked {
+                is_relevant: verdict.is_relevant(),
+            },
             Verdict::Relevant => Self::Relevant,
             Verdict::Irrelevant => Self::Irrelevant,
             Verdict::Undecided(reason) => match reason {
@@ -333,6 +353,7 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Blocked => Self::Blocked,
                 UndecidedReason::AddressFull => Self::AddressFull,
                 UndecidedReason::Challenged => Self::Challenged,
+                UndecidedReason::Noindex => Self::Noindex,
             },
         }
     }
@@ -341,8 +362,12 @@ impl From<Verdict> for StoredVerdict {
 impl From<StoredVerdict> for Verdict {
     fn from(stored: StoredVerdict) -> Self {
         let reason = match stored {
-            StoredVerdict::Relevant => return Self::Relevant,
-            StoredVerdict::Irrelevant => return Self::Irrelevant,
+            StoredVerdict::Relevant | StoredVerdict::Marked { is_relevant: true } => {
+                return Self::Relevant;
+            }
+            StoredVerdict::Irrelevant | StoredVerdict::Marked { is_relevant: false } => {
+                return Self::Irrelevant;
+            }
             StoredVerdict::Unreachable => UndecidedReason::Unreachable,
             StoredVerdict::Failing => UndecidedReason::Failing,
             StoredVerdict::NothingSpoke => UndecidedReason::NothingSpoke,
@@ -357,6 +382,7 @@ impl From<StoredVerdict> for Verdict {
             StoredVerdict::Blocked => UndecidedReason::Blocked,
             StoredVerdict::AddressFull => UndecidedReason::AddressFull,
             StoredVerdict::Challenged => UndecidedReason::Challenged,
+            StoredVerdict::Noindex => UndecidedReason::Noindex,
         };
         Self::Undecided(reason)
     }
@@ -452,6 +478,45 @@ mod tests {
     use crate::web::{
         ModelFingerprint, PageConfidence, PageKind, SiteConfidence, SiteVisit, TellingWords,
     };
+
+    /// Verdicts of stores that exist: the numbers of variants are part of the form.
+    #[test]
+    fn verdicts_of_before_are_read() {
+        let record = |verdict: &[u8]| {
+            let mut bytes = vec![1, 7];
+            bytes.extend(verdict);
+            bytes.extend(0.75_f64.to_le_bytes());
+            bytes.push(3);
+            bytes.extend(0.5_f64.to_le_bytes());
+            bytes.extend([1, 100, 42]);
+            bytes.extend(b"\x09confident\x00\x00");
+            bytes
+        };
+        for (verdict, word, noindex) in [
+            (&[0][..], "relevant", false),
+            (&[1], "irrelevant", false),
+            (&[9, 5], "undecided (deferred)", false),
+            (&[12], "undecided (address-full)", false),
+            (&[13], "undecided (challenged)", false),
+            (&[14], "undecided (noindex)", true),
+            (&[15, 1], "relevant", true),
+            (&[15, 0], "irrelevant", true),
+        ] {
+            let bytes = record(verdict);
+            let read: VerdictRecord = decode(b"v", &bytes).unwrap();
+            assert_eq!(encode(&read), bytes);
+            let judged = read.into_judged("a.example".parse().unwrap());
+            assert_eq!((judged.seq, judged.pages, judged.is_start), (7, 3, true));
+            assert_eq!(judged.stop_reason, "confident");
+            assert_eq!(judged.verdict.to_string(), word);
+            assert_eq!(judged.noindex, noindex, "{word}");
+        }
+        let later = decode::<VerdictRecord>(b"v", &record(&[99]));
+        assert!(
+            matches!(later, Err(StoreError::Damaged { .. })),
+            "{later:?}"
+        );
+    }
 
     #[test]
     fn evidence_stays_small_whatever_a_site_does() {

@@ -66,6 +66,8 @@ pub struct ShownVerdict {
     pub rank: f64,
     /// Whether the crawl began with it.
     pub is_start: bool,
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
     /// The address that answered, if enough sites there were judged by now.
     pub full_address: Option<IpAddr>,
 }
@@ -98,6 +100,7 @@ impl Ledger {
                 pages: report.cost.pages,
                 rank: visit.taken.rank,
                 is_start: visit.taken.standing.is_start,
+                noindex: report.noindex,
                 full_address: report.address,
             });
             outcomes.push(Outcome {

@@ -46,6 +46,8 @@ pub enum UndecidedReason {
     Interrupted,
     /// A gatekeeper stands before the site and lets no robot in.
     Challenged,
+    /// Its homepage asks not to be indexed.
+    Noindex,
 }
 
 impl Verdict {
@@ -92,6 +94,7 @@ impl UndecidedReason {
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
             Self::Challenged => "challenged",
+            Self::Noindex => "noindex",
         }
     }
 }

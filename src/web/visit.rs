@@ -68,6 +68,8 @@ pub struct SiteReport {
     pub transversal_links: Vec<FoundLink>,
     /// The page of another site that this one only leads to, if so.
     pub alias_of: Option<PageUrl>,
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
     /// Where a later visit had better enter: the spelling that answered, or where it led.
     pub entrance: PageUrl,
     /// The address that answered, if there is one.
@@ -116,6 +118,8 @@ pub enum StopReason {
     Interrupted,
     /// A gatekeeper answered instead of the site.
     Challenged,
+    /// The homepage asks not to be indexed.
+    Noindex,
 }
 
 /// One request for a page and what came of it.
@@ -282,6 +286,7 @@ impl SiteReport {
             steps: Vec::new(),
             transversal_links: Vec::new(),
             alias_of: None,
+            noindex: false,
             entrance: visit.entry,
             address: None,
             fingerprint: None,
@@ -370,6 +375,7 @@ impl StopReason {
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
             Self::Challenged => "challenged",
+            Self::Noindex => "noindex",
         }
     }
 }

@@ -1,16 +1,23 @@
 //! Sites that a gatekeeper guards, and sites that ask not to be listed: what becomes of them,
 //! live, out of an archive and in a crawl.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use sitescout::classify::SiteModel;
-use sitescout::config::InternalSettings;
+use sitescout::config::{InternalSettings, NoindexPolicy};
 use sitescout::fetch::{Archive, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::parse;
 use sitescout::web::{SiteReport, SiteVisit, Verdict, challenge};
+
+use tempfile::TempDir;
 
 use crate::freshness::History;
 use crate::live::{Meeting, url};
@@ -372,5 +379,222 @@ fn a_site_that_was_judged_keeps_its_verdict_behind_a_gate() {
         history.crawl(guarded());
         let now = history.verdict("club.example");
         assert_eq!((now.verdict, now.seq), (before.verdict, before.seq));
+    }
+}
+
+// === sites that ask not to be indexed ===
+
+/// A page of a site about sailing.
+fn club(name: &str, head: &str, links: &[&str]) -> String {
+    let links: Vec<String> = links
+        .iter()
+        .map(|to| format!("<a href='{to}'>{to}</a> "))
+        .collect();
+    format!(
+        "<title>{name} yacht club</title>{head}<p>sailing regatta yacht keel mast boat sail harbour \
+         dinghy crew wind club race mooring tiller jib skipper at {name}</p>{}",
+        links.concat()
+    )
+}
+
+/// A web of sites that ask in various ways, and the program beside it.
+struct Shy {
+    directory: TempDir,
+}
+
+impl Shy {
+    fn new(internal: &str) -> Self {
+        let others = ["header", "meta", "ours", "none", "theirs", "inner", "lost"];
+        let others: Vec<String> = others
+            .iter()
+            .map(|name| format!("https://{name}.example/"))
+            .collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let with_header = |url: &str, header: &str, body: &str| {
+            let http = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Robots-Tag: {header}\r\n\r\n{body}"
+            );
+            (url.to_owned(), http.into_bytes())
+        };
+        let meta = |name: &str| format!("<meta name={name} content='NOINDEX'>");
+        let archive = WarcBuilder::default()
+            .page("https://hub.example/", &club("hub", "", &others))
+            .page(
+                "https://meta.example/",
+                &club("meta", &meta("robots"), &["https://beyond.example/"]),
+            )
+            .page(
+                "https://ours.example/",
+                &club("ours", &meta("sitescout"), &[]),
+            )
+            .page("https://beyond.example/", &club("beyond", "", &[]))
+            .page("https://hidden.example/", &club("hidden", "", &[]))
+            .page("https://inner.example/", &club("inner", "", &["/a"]))
+            .page(
+                "https://inner.example/a",
+                &club("deep", &meta("robots"), &[]),
+            )
+            .page(
+                "https://lost.example/",
+                &format!("<title>404 not found</title>{}", meta("robots")),
+            );
+        let headers = [
+            with_header(
+                "https://header.example/",
+                "noindex",
+                &club("header", "", &[]),
+            ),
+            with_header(
+                "https://none.example/",
+                "none",
+                &club("none", "", &["https://hidden.example/"]),
+            ),
+            with_header(
+                "https://theirs.example/",
+                "otherbot: noindex",
+                &club("theirs", "", &[]),
+            ),
+        ];
+        let archive = headers
+            .iter()
+            .fold(archive, |archive, (url, http)| archive.response(url, http));
+        let directory = tempfile::tempdir().expect("a directory");
+        let shy = Self { directory };
+        fs::write(shy.path("web.warc"), archive.plain()).expect("room");
+        let settings = format!("[internal]\n{internal}\n[external]\ncrawlers = 1\n");
+        fs::write(shy.path("c.toml"), settings).expect("room");
+        shy
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, arguments: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
+        command
+            .current_dir(self.directory.path())
+            .args(["--config", "c.toml"])
+            .args(arguments.split_whitespace());
+        let output = command.output().expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments}: {told}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What is said about each host: its verdict, and whether it is marked.
+    fn said(&self, arguments: &str) -> BTreeMap<String, (String, bool)> {
+        let lines = self.run(arguments);
+        let lines = lines.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let host = line["host"].as_str().expect("a host").to_owned();
+            let verdict = match line["undecided_reason"].as_str() {
+                Some(reason) => reason.to_owned(),
+                None => line["verdict"].as_str().expect("a verdict").to_owned(),
+            };
+            (host, (verdict, line["noindex"] == true))
+        });
+        lines.collect()
+    }
+}
+
+const SHY: [&str; 4] = [
+    "header.example",
+    "meta.example",
+    "ours.example",
+    "none.example",
+];
+
+/// With the default, with each value, in every output.
+#[test]
+fn sites_that_ask_not_to_be_indexed_are_left_out_marked_or_listed() {
+    let models = concat!(env!("CARGO_MANIFEST_DIR"), "/site-models");
+    for (setting, verdict, is_marked) in [
+        ("", "noindex", true),
+        ("noindex = 'leave-out'", "noindex", true),
+        ("noindex = 'mark'", "relevant", true),
+        ("noindex = 'list'", "relevant", false),
+    ] {
+        let shy = Shy::new(setting);
+        let hosts = "theirs.example inner.example lost.example";
+        let classified = shy.said(&format!(
+            "classify --json --warc web.warc --model {models}/sailing {} {hosts}",
+            SHY.join(" ")
+        ));
+        shy.run(&format!(
+            "crawl sailing --models {models} --web warc:web.warc --start hub.example"
+        ));
+        let judged = shy.said("export --topic sailing --all --format jsonl");
+        let listed = shy.said("export --topic sailing --format jsonl");
+        let csv = shy.run("export --topic sailing --format csv");
+        for host in SHY {
+            let wanted = (verdict.to_owned(), is_marked);
+            assert_eq!(classified[host], wanted, "{setting} {host}");
+            assert_eq!(judged[host], wanted, "{setting} {host}");
+            let is_listed = verdict == "relevant";
+            assert_eq!(listed.contains_key(host), is_listed, "{setting} {host}");
+            let line = csv.lines().find(|line| line.contains(host));
+            assert_eq!(line.is_some(), is_listed);
+            let ends = line.is_none_or(|line| line.ends_with(&format!(",{is_marked}")));
+            assert!(ends, "{line:?}");
+            let inspected = shy.run(&format!("inspect {host}"));
+            let is_told = inspected.contains("asks not to be indexed");
+            assert_eq!(is_told, is_marked, "{inspected}");
+        }
+        for host in [
+            "hub.example",
+            "theirs.example",
+            "inner.example",
+            "beyond.example",
+        ] {
+            // Links of a page that asks not to be indexed are followed.
+            assert_eq!(
+                listed[host],
+                ("relevant".to_owned(), false),
+                "{setting} {host}"
+            );
+        }
+        assert_eq!(
+            classified["lost.example"],
+            ("nothing-spoke".to_owned(), false)
+        );
+        assert!(!judged.contains_key("hidden.example"), "nofollow holds");
+    }
+}
+
+/// A site that asks later leaves the list with the reason, and one that is marked is told anew.
+#[test]
+fn a_site_that_asks_later_leaves_the_list() {
+    let web = |head: &str| {
+        ScriptedWeb::default()
+            .page(
+                "http://hub.example/",
+                &sailing(0, &["/a", "https://club.example/"]),
+            )
+            .page("http://hub.example/a", &sailing(3, &[]))
+            .page(
+                "http://club.example/",
+                &format!("{head}{}", sailing(2, &["/a"])),
+            )
+            .page("http://club.example/a", &sailing(5, &[]))
+    };
+    let asking = "<meta name=robots content=noindex>";
+    for (policy, verdict) in [
+        (NoindexPolicy::LeaveOut, "undecided (noindex)"),
+        (NoindexPolicy::Mark, "relevant"),
+    ] {
+        let mut history = History::new();
+        history.settings.internal.noindex = policy;
+        history.crawl(web(""));
+        let before = history.verdict("club.example");
+        assert_eq!((before.verdict, before.noindex), (Verdict::Relevant, false));
+        history.wait(40 * DAY);
+        history.crawl(web(asking));
+        let after = history.verdict("club.example");
+        assert_eq!(after.verdict.to_string(), verdict);
+        assert!(after.noindex && after.seq > before.seq, "it is news");
+        history.wait(40 * DAY);
+        history.crawl(web(asking));
+        assert_eq!(history.verdict("club.example").seq, after.seq, "it is none");
     }
 }
