@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::section::Section;
-use super::value::{choice, duration, duration_or_never, host_patterns, number, whole_number};
+use super::value::{
+    choice, domains, duration, duration_or_never, host_patterns, number, whole_number,
+};
 
 /// `[external]`: how the graph of sites is walked.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +21,8 @@ pub struct ExternalSettings {
     pub scarce_border: usize,
     /// How many sites of one registrable domain are taken up.
     pub sites_per_domain: usize,
+    /// Domains below which every name is a domain of its own, beside those that are known.
+    pub platforms: Vec<String>,
     /// How many sites at one address are judged.
     pub sites_per_address: usize,
     /// What becomes of verdicts when the model of the topic has changed.
@@ -110,6 +114,7 @@ impl ExternalSettings {
                 self.sites_per_domain,
                 whole_number(1..=1_000_000),
             ),
+            platforms: external.value("platforms", self.platforms.clone(), domains),
             sites_per_address: external.value(
                 "sites_per_address",
                 self.sites_per_address,
@@ -247,6 +252,7 @@ impl Default for ExternalSettings {
             crawlers: 64,
             scarce_border: 1_000,
             sites_per_domain: 20,
+            platforms: Vec::new(),
             sites_per_address: 1_000,
             old_verdicts: OldVerdicts::Keep,
             recheck_after: Some(Duration::from_hours(24 * 30)),

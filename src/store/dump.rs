@@ -255,7 +255,10 @@ pub(super) fn load(
             edge,
         } => {
             let (target, source) = (parsed(&target)?, parsed(&source)?);
-            changes.put(keys::edge(TopicId(topic), &target, &source), &edge);
+            // By the platforms that everybody knows. A store that is read from a dump is
+            // counted by those of the operator when it is opened.
+            let domain = source.registrable_domain();
+            changes.put(keys::edge(TopicId(topic), &target, domain, &source), &edge);
         }
         DumpedRecord::Verdict {
             topic,

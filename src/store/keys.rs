@@ -16,6 +16,7 @@
 //! | `x` topic host | the evidence for it |
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
+//! | `G` topic | the platforms by which domains are told apart in `e` and `g`; missing while that is changed |
 //! | `i` topic address | how many sites at an address were judged |
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
@@ -56,6 +57,10 @@ pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
 
 pub(super) fn model(topic: TopicId) -> Vec<u8> {
     of_topic(b'f', topic)
+}
+
+pub(super) fn grouped_by(topic: TopicId) -> Vec<u8> {
+    of_topic(b'G', topic)
 }
 
 pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
@@ -202,8 +207,9 @@ pub(super) fn edges_from(topic: TopicId, target: &SiteId, domain: &str) -> Vec<u
     key
 }
 
-pub(super) fn edge(topic: TopicId, target: &SiteId, source: &SiteId) -> Vec<u8> {
-    let mut key = edges_from(topic, target, source.registrable_domain());
+/// An edge from a source of this registrable domain.
+pub(super) fn edge(topic: TopicId, target: &SiteId, domain: &str, source: &SiteId) -> Vec<u8> {
+    let mut key = edges_from(topic, target, domain);
     key.extend(source.as_str().as_bytes());
     key
 }
@@ -293,7 +299,7 @@ mod tests {
     fn what_is_in_a_key_can_be_read_from_it() {
         let site = |text: &str| text.parse::<SiteId>().unwrap();
         let (target, source) = (site("a.example:81"), site("b.c.example.co.uk"));
-        let key = edge(TopicId(7), &target, &source);
+        let key = edge(TopicId(7), &target, source.registrable_domain(), &source);
         assert!(key.starts_with(&edges_to(TopicId(7), &target)));
         assert!(key.starts_with(&edges_from(TopicId(7), &target, "example.co.uk")));
         assert!(!key.starts_with(&edges_to(TopicId(7), &site("a.example"))));

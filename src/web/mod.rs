@@ -17,6 +17,7 @@
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
 //! | [`Entrances`] | the ways into a site | `entrances.rs` |
+//! | [`Platforms`] | where each name below a domain belongs to somebody else | `platforms.rs` |
 //! | [`challenge`] | pages of gatekeepers before a site, and by what they are known | `challenge.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
 //!
@@ -31,6 +32,7 @@ mod language;
 mod link;
 mod page;
 mod parameters;
+mod platforms;
 mod site;
 mod terms;
 mod text;
@@ -47,6 +49,7 @@ pub use link::{IntrinsicLink, LinkKind, TransversalLink};
 pub use page::{
     ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs, Transfer, looks_binary,
 };
+pub use platforms::Platforms;
 pub use site::{SiteId, SiteIdError};
 pub use terms::{PageTerms, PartCounts};
 pub use text::{PagePart, PageText};

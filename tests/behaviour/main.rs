@@ -27,6 +27,7 @@ mod scripted_web;
 
 // === the store ===
 mod directory;
+mod platforms;
 mod stores;
 
 // === the external crawler ===
