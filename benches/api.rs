@@ -408,6 +408,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         recheck_after: ExternalSettings::default().recheck_after,
         watched_pages: 5_000,
         hosts: Arc::default(),
+        platforms: Arc::default(),
     };
     let topic = store.open_topic(opening).await.expect("a topic");
     let mut number = 0;

@@ -299,6 +299,7 @@ impl Crawl {
             recheck_after: ExternalSettings::default().recheck_after,
             watched_pages: 5_000,
             hosts: Arc::default(),
+            platforms: Arc::default(),
         };
         let topic = runtime
             .block_on(store.open_topic(opening))

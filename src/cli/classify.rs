@@ -300,6 +300,7 @@ impl<W: Write> Printer<W> {
                 writeln!(self.out, "  (deferred until {})", sources::date(not_before))?;
             }
             (Some(reason), _) => writeln!(self.out, "  ({})", reason.name())?,
+            (None, _) if report.noindex => writeln!(self.out, "  (noindex)")?,
             (None, _) => writeln!(self.out)?,
         }
         if self.explain {
@@ -394,5 +395,6 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
         "alias_of": report.alias_of.as_ref().map(|page| page.site().to_string()),
         "transversal_links": links.collect::<Vec<Value>>(),
         "model": report.model.to_string(),
+        "noindex": report.noindex,
     })
 }

@@ -131,6 +131,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::run(async {
         sources::check_clock(&store, arguments.accept_clock).await?;
+        web.keep_blocks_of(&store).await?;
         let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;
@@ -356,6 +357,7 @@ pub(super) fn as_text(verdict: &ShownVerdict) -> String {
     let note = match (verdict.verdict.undecided_reason(), verdict.is_start) {
         (Some(reason), _) => format!("  ({})", reason.name()),
         (None, true) => "  (start)".to_owned(),
+        (None, false) if verdict.noindex => "  (noindex)".to_owned(),
         (None, false) => String::new(),
     };
     format!(
@@ -376,6 +378,7 @@ fn as_json(topic: &str, verdict: &ShownVerdict) -> serde_json::Value {
         "rank": verdict.rank,
         "start": verdict.is_start,
         "topic": topic,
+        "noindex": verdict.noindex,
     })
 }
 

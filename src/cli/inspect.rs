@@ -71,6 +71,9 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
             judged.model
         )?,
     }
+    if file.judged.as_ref().is_some_and(|judged| judged.noindex) {
+        writeln!(out, "its homepage asks not to be indexed")?;
+    }
     if let Some(decision) = &file.decision {
         let what = match decision.opinion {
             Opinion::Accept => "accepted",
@@ -146,6 +149,7 @@ fn as_json(file: &SiteFile) -> Value {
             "model": judged.model.to_string(),
             "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
             "address": judged.address,
+            "noindex": judged.noindex,
         })
     });
     let pages = file.evidence.iter().flat_map(|evidence| &evidence.steps);

@@ -18,7 +18,7 @@ use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
-use crate::store::{KeyValueStore, SiteStore, StoreError, TopicId};
+use crate::store::{DirectoryStore, KeyValueStore, SiteStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;
@@ -117,6 +117,7 @@ pub(super) struct Web {
     /// How many sites may be visited at once.
     pub(super) sites_at_once: usize,
     recorder: Option<Recorder>,
+    live: Option<Arc<LiveWeb>>,
 }
 
 impl Web {
@@ -149,10 +150,13 @@ impl Web {
         let recorder = recorder.transpose()?;
         let metrics = FetchMetrics::register(&Metrics::new());
         let live = LiveWeb::new(&settings.fetch, metrics, recorder.clone())?;
+        live.set_host_lists(settings.external.host_lists());
+        let live = Arc::new(live);
         Ok(Self {
-            fetcher: Arc::new(live),
+            fetcher: Arc::clone(&live) as Arc<dyn Fetcher>,
             sites_at_once: LIVE_SITES_AT_ONCE,
             recorder,
+            live: Some(live),
         })
     }
 
@@ -161,7 +165,16 @@ impl Web {
             fetcher,
             sites_at_once: ARCHIVED_SITES_AT_ONCE,
             recorder: None,
+            live: None,
         }
+    }
+
+    /// Asks no host that was blocked by an edit of this store.
+    pub(super) async fn keep_blocks_of(&self, store: &KeyValueStore) -> anyhow::Result<()> {
+        if let Some(live) = &self.live {
+            live.set_blocks(store.all_blocks().await?);
+        }
+        Ok(())
     }
 
     /// Waits until everything recorded is on the disk.

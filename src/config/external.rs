@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::section::Section;
-use super::value::{choice, duration, duration_or_never, host_patterns, number, whole_number};
+use super::value::{
+    choice, domains, duration, duration_or_never, host_patterns, number, whole_number,
+};
 
 /// `[external]`: how the graph of sites is walked.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct ExternalSettings {
     pub sites_per_source: usize,
     /// How many sites may wait to be visited; 0: any number.
     pub border_sites: usize,
+    /// Domains below which every name is a domain of its own, beside those that are known.
+    pub platforms: Vec<String>,
     /// How many sites at one address are judged.
     pub sites_per_address: usize,
     /// What becomes of verdicts when the model of the topic has changed.
@@ -125,6 +129,7 @@ impl ExternalSettings {
                 self.border_sites,
                 whole_number(0..=1_000_000_000),
             ),
+            platforms: external.value("platforms", self.platforms.clone(), domains),
             sites_per_address: external.value(
                 "sites_per_address",
                 self.sites_per_address,
@@ -167,7 +172,11 @@ impl ExternalSettings {
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
     pub fn permits(&self, host: &str) -> bool {
-        let is_on = |list: &[String]| list.iter().any(|pattern| covers(pattern, host));
+        let is_named = |pattern: &String| pattern.strip_prefix("www.") == Some(host);
+        let is_on = |list: &[String]| {
+            let mut patterns = list.iter();
+            patterns.any(|pattern| covers(pattern, host) || is_named(pattern))
+        };
         !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
     }
 
@@ -226,6 +235,9 @@ impl HostPatterns {
                 }
                 None => {
                     sorted.hosts.insert(pattern.clone());
+                    // Sites are known without it.
+                    let bare = pattern.strip_prefix("www.");
+                    sorted.hosts.extend(bare.map(str::to_owned));
                 }
             }
         }
@@ -257,6 +269,7 @@ impl Default for ExternalSettings {
             sites_per_domain: 20,
             sites_per_source: 500,
             border_sites: 10_000_000,
+            platforms: Vec::new(),
             sites_per_address: 1_000,
             old_verdicts: OldVerdicts::Keep,
             recheck_after: Some(Duration::from_hours(24 * 30)),
@@ -342,7 +355,8 @@ mod tests {
             "good.example",
             ".test",
         ];
-        let lists: [&[&str]; 5] = [
+        let lists: [&[&str]; 6] = [
+            &["www.good.example"],
             &[],
             &["*"],
             &["*.spam.test"],

@@ -150,6 +150,19 @@ pub struct InternalSettings {
     pub scarce_link_threshold: f64,
     /// c: what a page without links adds to `LinkRank` (paper 4.3.4).
     pub link_constant: f64,
+    /// What becomes of a site whose homepage asks not to be indexed.
+    pub noindex: NoindexPolicy,
+}
+
+/// What becomes of a site whose homepage asks not to be indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoindexPolicy {
+    /// It is left after its homepage, undecided.
+    LeaveOut,
+    /// It is judged, and marked in lists.
+    Mark,
+    /// It is judged like any other.
+    List,
 }
 
 /// `[training]`: how a topic is learned.
@@ -314,6 +327,11 @@ impl Default for ParseSettings {
 
 impl InternalSettings {
     fn read(&self, internal: &mut Section<'_>) -> Self {
+        let policies = [
+            ("leave-out", NoindexPolicy::LeaveOut),
+            ("mark", NoindexPolicy::Mark),
+            ("list", NoindexPolicy::List),
+        ];
         Self {
             page_budget: internal.value("page_budget", self.page_budget, whole_number(1..=10_000)),
             max_redirects: internal.value(
@@ -334,6 +352,7 @@ impl InternalSettings {
                 number(0.0..=1e6),
             ),
             link_constant: internal.value("link_constant", self.link_constant, number(1.0..=1e3)),
+            noindex: internal.value("noindex", self.noindex, choice(&policies)),
         }
     }
 }
@@ -348,6 +367,7 @@ impl Default for InternalSettings {
             link_threshold: 20.0,
             scarce_link_threshold: 60.0,
             link_constant: 1.0,
+            noindex: NoindexPolicy::LeaveOut,
         }
     }
 }

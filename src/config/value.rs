@@ -275,6 +275,16 @@ pub(super) fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     })
 }
 
+/// Domains by their names: no addresses, and at least two labels.
+pub(super) fn domains(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = "a list of domains such as \"example.org\"";
+    list(value, wanted, |item| {
+        let domain = host_pattern(item.as_str()?)?;
+        let is_name = matches!(Host::parse(&domain), Ok(Host::Domain(_)));
+        (is_name && domain.contains('.') && !domain.contains('*')).then_some(domain)
+    })
+}
+
 /// A host as URLs spell it, or all below a domain.
 fn host_pattern(text: &str) -> Option<String> {
     if text == "*" {

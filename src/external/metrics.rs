@@ -10,7 +10,7 @@ use prometheus::{
 
 use crate::store::{Progress, Tally, TopicTotals};
 use crate::telemetry::Metrics;
-use crate::web::{SiteReport, Trouble, Verdict};
+use crate::web::{SiteReport, Trouble, UndecidedReason, Verdict};
 
 /// The words for verdicts.
 const VERDICTS: [&str; 3] = ["relevant", "irrelevant", "undecided"];
@@ -23,6 +23,7 @@ const ALL_PAGES: &str = "all";
 pub struct CrawlMetrics {
     judged: IntCounterVec,
     panics: IntCounterVec,
+    challenged: IntCounterVec,
     border: IntGaugeVec,
     deferred: IntGaugeVec,
     busy: IntGaugeVec,
@@ -45,6 +46,7 @@ pub(super) struct TopicMetrics {
     judged: IntCounterVec,
     topic: String,
     panics: IntCounter,
+    challenged: IntCounter,
     border: IntGauge,
     deferred: IntGauge,
     busy: IntGauge,
@@ -91,6 +93,11 @@ impl CrawlMetrics {
             panics: counters(
                 "sitescout_visit_panics_total",
                 "Visits that broke off by a fault of ours; their sites are undecided",
+                &["topic"],
+            ),
+            challenged: counters(
+                "sitescout_visits_challenged_total",
+                "Visits that ended because a gatekeeper answered instead of the site",
                 &["topic"],
             ),
             border: gauges(
@@ -149,6 +156,7 @@ impl CrawlMetrics {
             judged: self.judged.clone(),
             topic: topic.to_owned(),
             panics: self.panics.with_label_values(labels),
+            challenged: self.challenged.with_label_values(labels),
             border: self.border.with_label_values(labels),
             deferred: self.deferred.with_label_values(labels),
             busy: self.busy.with_label_values(labels),
@@ -171,6 +179,9 @@ impl TopicMetrics {
         self.pages.observe(report.cost.pages as f64);
         if is_broken {
             self.panics.inc();
+        }
+        if report.verdict == Verdict::Undecided(UndecidedReason::Challenged) {
+            self.challenged.inc();
         }
     }
 

@@ -38,7 +38,7 @@ use crate::store::{
 };
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
-use crate::web::{PageUrl, Purpose, SiteVisit, Trouble, UndecidedReason, Verdict};
+use crate::web::{PageUrl, Platforms, Purpose, SiteVisit, Trouble, UndecidedReason, Verdict};
 pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
@@ -155,6 +155,7 @@ impl ExternalCrawler {
             recheck_after: external.recheck_after,
             watched_pages: external.pprs_window as u64,
             hosts: Arc::clone(&hosts),
+            platforms: Arc::new(Platforms::with(&external.platforms)),
         };
         let id = store.open_topic(opening).await?;
         let full = store.full_addresses(id, external.sites_per_address());

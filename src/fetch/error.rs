@@ -48,6 +48,8 @@ pub enum ErrorKind {
     ForbiddenPort,
     /// The settings name no contact, so the live web is refused.
     NoContact,
+    /// The operator has blocked the host, or the one that its robots.txt leads to.
+    Blocked,
     /// robots.txt asks not to read this page. It was not asked for.
     Disallowed,
     /// The site wants to be left alone until then. The page was not asked for.
@@ -111,7 +113,7 @@ impl From<ArchiveError> for FetchError {
 
 impl ErrorKind {
     /// All labels there are.
-    pub const LABELS: [&'static str; 17] = [
+    pub const LABELS: [&'static str; 18] = [
         "no_host",
         "dns_failed",
         "unreachable",
@@ -122,6 +124,7 @@ impl ErrorKind {
         "forbidden_address",
         "forbidden_port",
         "no_contact",
+        "blocked",
         "disallowed",
         "deferred",
         "timeout",
@@ -148,6 +151,7 @@ impl ErrorKind {
             Self::ForbiddenAddress => "forbidden_address",
             Self::ForbiddenPort => "forbidden_port",
             Self::NoContact => "no_contact",
+            Self::Blocked => "blocked",
             Self::Disallowed => "disallowed",
             Self::Deferred { .. } => "deferred",
             Self::Timeout => "timeout",
@@ -166,7 +170,8 @@ impl ErrorKind {
     }
 
     /// Whether the host may still answer at another entrance: by the other scheme, with
-    /// `www.` or without. Who speaks HTTP, however badly, was found.
+    /// `www.` or without. Who speaks HTTP, however badly, was found, and who is blocked is so by
+    /// all names.
     #[must_use]
     pub fn leaves_entrance(self, entrance: &PageUrl) -> bool {
         match self {
@@ -174,6 +179,7 @@ impl ErrorKind {
                 http_instead: false,
                 ..
             } => entrance.scheme() == Scheme::Https,
+            Self::Blocked => false,
             kind => kind.is_before_http(),
         }
     }
@@ -196,6 +202,7 @@ impl ErrorKind {
                 | Self::ForbiddenAddress
                 | Self::ForbiddenPort
                 | Self::NoContact
+                | Self::Blocked
         )
     }
 }

@@ -207,6 +207,7 @@ mod tests {
             ErrorKind::ForbiddenAddress,
             ErrorKind::ForbiddenPort,
             ErrorKind::NoContact,
+            ErrorKind::Blocked,
             ErrorKind::Disallowed,
             ErrorKind::Deferred {
                 not_before: SystemTime::now(),

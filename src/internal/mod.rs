@@ -12,6 +12,8 @@
 //!   together, answered or not.
 //! - Verdict and confidence freeze when the threshold is passed: pages that are read later
 //!   for their links change neither.
+//! - What a gatekeeper says is no evidence, and its links are nobody's. A site whose entrance
+//!   it guards is left at once.
 
 mod page_frontier;
 mod site_sample;
@@ -20,12 +22,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::classify::{JudgedPage, SiteModel};
-use crate::config::InternalSettings;
+use crate::config::{InternalSettings, NoindexPolicy};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
     DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
-    SiteVisit, StepOutcome, StopReason, TransversalLink,
+    SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
 };
 use page_frontier::{Aim, Candidate, PageFrontier};
 use site_sample::SiteSample;
@@ -137,6 +139,9 @@ impl InternalCrawler {
                     ControlFlow::Break(reason) => return reason,
                 },
             };
+            if is_refused_by_gatekeeper(&fetched) {
+                return challenged(page, sample);
+            }
             if let Some(not_before) = fetched.transfer.busy_until
                 && sample.is_unread()
             {
@@ -153,6 +158,10 @@ impl InternalCrawler {
             let target = sample.entrances().spelled(target);
             if target.site() != *sample.site() {
                 let is_alias = page.is_entrance && sample.is_silent();
+                if is_alias && challenge::is_gate(&target) {
+                    sample.meet_gatekeeper();
+                    return Some(StopReason::Challenged);
+                }
                 return is_alias.then(|| sample.become_alias(target));
             }
             chain.push(page.url.clone());
@@ -191,7 +200,9 @@ impl InternalCrawler {
                 }
             };
             let may_help = match &result {
-                Ok(fetched) => fetched.transfer.busy_until.is_some(),
+                Ok(fetched) => {
+                    fetched.transfer.busy_until.is_some() && !is_refused_by_gatekeeper(fetched)
+                }
                 Err(error) => error.kind.is_transient(),
             };
             if is_last || !may_help {
@@ -220,6 +231,10 @@ impl InternalCrawler {
                 };
                 return ControlFlow::Break(Some(match is_over {
                     true => StopReason::BudgetSpent,
+                    false if cause == DeferralCause::Challenged => {
+                        sample.meet_gatekeeper();
+                        StopReason::Challenged
+                    }
                     false => StopReason::Deferred { not_before, cause },
                 }));
             }
@@ -229,6 +244,9 @@ impl InternalCrawler {
                 return ControlFlow::Break(is_shut.then_some(StopReason::Disallowed));
             }
             _ => sample.add_failure(page.clone(), StepOutcome::Unanswered(kind.label())),
+        }
+        if kind == ErrorKind::Blocked {
+            return ControlFlow::Break(Some(StopReason::Blocked));
         }
         if sample.steps() < self.settings.page_budget {
             let is_hopeful = |entrance: &PageUrl| kind.leaves_entrance(entrance);
@@ -262,6 +280,9 @@ impl InternalCrawler {
             return None;
         }
         let ReadPage { parsed, judged } = self.read(fetched, page.kind).await;
+        if parsed.signs.challenge {
+            return challenged(page, sample);
+        }
         if parsed.signs.parked && page.is_entrance && sample.is_silent() {
             sample.add_failure(page, StepOutcome::NoPage);
             return Some(StopReason::Parked);
@@ -272,6 +293,16 @@ impl InternalCrawler {
             && let Some(target) = leads_away(&parsed)
         {
             return Some(sample.become_alias(target));
+        }
+        if page.is_entrance && parsed.robots.noindex && parsed.is_authored() {
+            match self.settings.noindex {
+                NoindexPolicy::LeaveOut => {
+                    sample.mark_noindex();
+                    return Some(StopReason::Noindex);
+                }
+                NoindexPolicy::Mark => sample.mark_noindex(),
+                NoindexPolicy::List => {}
+            }
         }
         if !parsed.robots.nofollow {
             frontier.add_links(&parsed.intrinsic_links, confidence, &page);
@@ -297,6 +328,20 @@ impl InternalCrawler {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
+}
+
+/// Whether an error is a challenge. Answers of status 200 are looked at when they are read.
+fn is_refused_by_gatekeeper(fetched: &FetchedPage) -> bool {
+    let is_error = fetched.status.is_client_error() || fetched.status.is_server_error();
+    is_error && fetched.gatekeeper().is_some()
+}
+
+/// A gatekeeper answered. Where it guards the entrance, everything else is behind it.
+fn challenged(page: Candidate, sample: &mut SiteSample) -> Option<StopReason> {
+    let is_shut = sample.is_unread();
+    sample.meet_gatekeeper();
+    sample.add_failure(page, StepOutcome::Challenged);
+    is_shut.then_some(StopReason::Challenged)
 }
 
 /// The page of another site that a page sends its readers to, if it does.

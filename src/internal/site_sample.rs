@@ -40,6 +40,8 @@ pub(super) struct SiteSample {
     fingerprints: Vec<Fingerprint>,
     /// Whether any answer was other than an error.
     was_read: bool,
+    /// Whether a gatekeeper answered instead of the site.
+    was_challenged: bool,
     /// Failures since something last went well.
     failures_in_a_row: usize,
     entrances: Entrances,
@@ -47,6 +49,7 @@ pub(super) struct SiteSample {
     entrance: PageUrl,
     address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
+    noindex: bool,
     cost: VisitCost,
     started: Instant,
 }
@@ -73,9 +76,11 @@ impl SiteSample {
             spoken: Vec::new(),
             fingerprints: Vec::new(),
             was_read: false,
+            was_challenged: false,
             failures_in_a_row: 0,
             address: None,
             alias_of: None,
+            noindex: false,
             cost: VisitCost::default(),
             started: Instant::now(),
         }
@@ -215,6 +220,16 @@ impl SiteSample {
         confidence
     }
 
+    /// A gatekeeper answered instead of the site.
+    pub(super) fn meet_gatekeeper(&mut self) {
+        self.was_challenged = true;
+    }
+
+    /// The homepage asks not to be indexed.
+    pub(super) fn mark_noindex(&mut self) {
+        self.noindex = true;
+    }
+
     /// The entrance leads to another site.
     pub(super) fn become_alias(&mut self, page: PageUrl) -> StopReason {
         self.alias_of = Some(page);
@@ -229,6 +244,8 @@ impl SiteSample {
             StopReason::Alias => Verdict::Undecided(UndecidedReason::Alias),
             StopReason::Parked => Verdict::Undecided(UndecidedReason::Parked),
             StopReason::AddressFull => Verdict::Undecided(UndecidedReason::AddressFull),
+            StopReason::Noindex => Verdict::Undecided(UndecidedReason::Noindex),
+            StopReason::Blocked => Verdict::Undecided(UndecidedReason::Blocked),
             StopReason::BadCertificate => Verdict::Undecided(UndecidedReason::BadCertificate),
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)
@@ -238,6 +255,9 @@ impl SiteSample {
             }
             StopReason::Interrupted if self.frozen.is_none() => {
                 Verdict::Undecided(UndecidedReason::Interrupted)
+            }
+            _ if self.is_silent() && self.was_challenged => {
+                Verdict::Undecided(UndecidedReason::Challenged)
             }
             _ if self.is_silent() && !self.was_read => Verdict::Undecided(UndecidedReason::Failing),
             _ if self.is_silent() => Verdict::Undecided(UndecidedReason::NothingSpoke),
@@ -253,6 +273,7 @@ impl SiteSample {
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
+            noindex: self.noindex,
             entrance: self.entrance,
             address: self.address,
             fingerprint: majority(&self.fingerprints),
@@ -301,7 +322,7 @@ impl SiteSample {
         transversal_links: usize,
     ) {
         self.failures_in_a_row = match &outcome {
-            StepOutcome::Unanswered(_) => self.failures_in_a_row + 1,
+            StepOutcome::Unanswered(_) | StepOutcome::Challenged => self.failures_in_a_row + 1,
             StepOutcome::Failed(status) if is_failure(*status) => self.failures_in_a_row + 1,
             StepOutcome::Disallowed => self.failures_in_a_row,
             _ => 0,

@@ -22,7 +22,7 @@ use rand_xoshiro::Xoshiro256Plus;
 use rayon::prelude::*;
 
 use crate::classify::{ExampleSite, SiteModel, Thresholds};
-use crate::config::{InternalSettings, Settings, TrainingSettings};
+use crate::config::{InternalSettings, NoindexPolicy, Settings, TrainingSettings};
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
@@ -261,6 +261,11 @@ impl Experiment<'_> {
     }
 
     fn crawler(&self, model: SiteModel, internal: InternalSettings) -> InternalCrawler {
+        // Labels say what a site is about, and not what it wants.
+        let internal = InternalSettings {
+            noindex: NoindexPolicy::List,
+            ..internal
+        };
         InternalCrawler::new(
             Arc::clone(&self.fetcher),
             Arc::new(model),

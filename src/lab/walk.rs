@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256Plus;
 use tokio::sync::Notify;
 
 use crate::classify::SiteModel;
-use crate::config::{ExternalSettings, Settings, Strategy};
+use crate::config::{ExternalSettings, NoindexPolicy, Settings, Strategy};
 use crate::external::{
     CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering,
 };
@@ -89,6 +89,8 @@ impl Walk {
         let mut settings = self.settings.clone();
         // The walk is ended by whoever listens alone.
         settings.external.pprs_window = usize::MAX;
+        // Labels say what a site is about, and not what it wants.
+        settings.internal.noindex = NoindexPolicy::List;
         let topic = TopicCrawl {
             name: "topic".to_owned(),
             crawler: InternalCrawler::new(

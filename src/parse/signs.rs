@@ -1,8 +1,10 @@
-//! Signs that a response with status 200 is not a page of its author's.
+//! Signs that a response is not a page of its author's.
 //!
 //! Each sign wants two things at once, a phrase and shortness, because a page about parked
-//! domains is not one. Phrases are in the languages our users crawl.
+//! domains is not one. Phrases are in the languages our users crawl. The signs of challenges
+//! stand in [`crate::web::challenge`], because `robots.txt` is judged by them, too.
 
+use crate::web::challenge::{self, MOST_SAID_BYTES};
 use crate::web::{ContentKind, FetchedPage, LinkKind, PagePart, ParsedPage, Signs};
 
 /// Longer pages are somebody's work, whatever they say: about 150 words.
@@ -13,6 +15,9 @@ const MENU_PAGE_BYTES: usize = 4_000;
 const NO_TEXT_BYTES: usize = 70;
 /// A longer headline is a headline; error pages come to the point.
 const HEADLINE_BYTES: usize = 80;
+/// Challenges lead nowhere; pages with more links inside their site need not be searched for
+/// marks of gatekeepers.
+const MOST_LINKS_OF_CHALLENGES: usize = 8;
 /// Looked at for phrases: the beginning of the visible text.
 const LOOKED_AT_BYTES: usize = 2_000;
 
@@ -114,14 +119,27 @@ const NOT_FOUND_PHRASES: [&str; 23] = [
 pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> Signs {
     let visible = parsed.text.runs().filter(|(part, _)| part.is_visible());
     let bytes: usize = visible.map(|(_, run)| run.len()).sum();
+    let challenge = is_challenge(page, parsed, bytes);
     if !page.status.is_success() {
-        return Signs::default();
+        return Signs {
+            challenge,
+            ..Signs::default()
+        };
     }
     Signs {
+        challenge,
         parked: bytes <= SHORT_PAGE_BYTES && is_parked(parsed),
         soft_404: bytes <= MENU_PAGE_BYTES && is_not_found(parsed),
         empty_shell: is_empty_shell(parsed, bytes, has_scripts),
     }
+}
+
+fn is_challenge(page: &FetchedPage, parsed: &ParsedPage, visible_bytes: usize) -> bool {
+    let is_bare = parsed.content != ContentKind::Other
+        && visible_bytes <= MOST_SAID_BYTES
+        && parsed.intrinsic_links.len() <= MOST_LINKS_OF_CHALLENGES;
+    let by_headers = challenge::gatekeeper_by_headers(&page.headers);
+    by_headers.is_some() || is_bare && challenge::gatekeeper_by_body(&page.body).is_some()
 }
 
 fn is_parked(parsed: &ParsedPage) -> bool {

@@ -174,6 +174,8 @@ impl Service {
         mut requests: mpsc::Receiver<Request>,
         again: ReadAgain,
     ) -> Result<(), ServiceError> {
+        self.web.set_host_lists(plan.settings.external.host_lists());
+        self.web.set_blocks(self.store.all_blocks().await?);
         let heartbeats = Heartbeats::default();
         let board = Arc::new(Board::new(&self.metrics));
         let mut servers = JoinSet::new();
@@ -311,6 +313,7 @@ impl Service {
             started: clock::now(),
             trials: Arc::new(Semaphore::new(api::TRIALS)),
             pausing: Mutex::default(),
+            blocking: Mutex::default(),
         };
         let routes = api::router(api, &settings, is_loopback, probes);
         Ok(Some(server::serve(listener, routes, settings.connections)))
@@ -334,6 +337,7 @@ impl Service {
         let plan = kept_to(&old, plan);
         telemetry::set_log_level(plan.settings.log.level);
         self.web.set_pace(&plan.settings.fetch.politeness);
+        self.web.set_host_lists(plan.settings.external.host_lists());
         orders.send_modify(|orders| {
             orders.plan = Arc::new(plan);
             orders.edition += 1;

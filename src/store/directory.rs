@@ -10,6 +10,7 @@
 //!   there, for ever: a site that changes again gets a higher number.
 //! - An edit is durable when it returns. A machine never undoes one.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -63,6 +64,20 @@ pub trait DirectoryStore: SiteStore {
         after: Option<SiteId>,
         most: usize,
     ) -> Result<Vec<(SiteId, Block)>, StoreError>;
+
+    /// All of them.
+    async fn all_blocks(&self) -> Result<BTreeSet<SiteId>, StoreError> {
+        const PORTION: usize = 10_000;
+        let mut all = BTreeSet::new();
+        loop {
+            let portion = self.blocks(all.last().cloned(), PORTION).await?;
+            let is_last = portion.len() < PORTION;
+            all.extend(portion.into_iter().map(|(site, _)| site));
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
 
     /// The block of one host, if there is one.
     async fn block_of(&self, site: &SiteId) -> Result<Option<Block>, StoreError>;

@@ -28,7 +28,7 @@ const FORMAT: u32 = 3;
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
 /// a verdict before what is said about it.
 const KINDS: [&[u8]; 15] = [
-    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"G", b"i", b"u", b"o", b"b",
+    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"H", b"i", b"u", b"o", b"b",
 ];
 
 /// One record of a store.
@@ -200,7 +200,7 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
         },
-        Some(b'G') => DumpedRecord::SourceDomain {
+        Some(b'H') => DumpedRecord::SourceDomain {
             topic: topic()?,
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
@@ -265,7 +265,10 @@ pub(super) fn load(
             edge,
         } => {
             let (target, source) = (parsed(&target)?, parsed(&source)?);
-            changes.put(keys::edge(TopicId(topic), &target, &source), &edge);
+            // By the platforms that everybody knows. A store that is read from a dump is
+            // counted by those of the operator when it is opened.
+            let domain = source.registrable_domain();
+            changes.put(keys::edge(TopicId(topic), &target, domain, &source), &edge);
         }
         DumpedRecord::Verdict {
             topic,

@@ -7,7 +7,7 @@ use crate::config::HostLists;
 use crate::telemetry::clock;
 use crate::web::{SiteId, UndecidedReason};
 
-use super::engine::Engine;
+use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{self, BlockRecord, Cause, DecisionRecord};
 use super::orders::{Ledger, next_number, store, topic_record};
@@ -73,18 +73,37 @@ impl Ledger {
         }
         for number in 1..=store(changes)?.topics {
             let topic = TopicId(number);
-            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
-            let Some(verdict) = verdict else {
-                continue;
-            };
-            listing::relist(changes, topic, site, Cause::Blocked, &self.hosts_of(topic))?;
-            let was_refused = verdict.verdict().undecided_reason();
-            if !is_blocked && was_refused == Some(UndecidedReason::Blocked) {
-                recheck(changes, topic, site)?;
+            for (key, value) in judged_at_host(changes, topic, site)? {
+                let verdict: VerdictRecord = records::decode(&key, &value)?;
+                let own = keys::last_host(&key);
+                let own = own.ok_or_else(|| StoreError::damaged(&key, "it names no site"))?;
+                listing::relist(changes, topic, &own, Cause::Blocked, &self.hosts_of(topic))?;
+                let was_refused = verdict.verdict().undecided_reason();
+                if !is_blocked && was_refused == Some(UndecidedReason::Blocked) {
+                    recheck(changes, topic, &own)?;
+                }
             }
         }
         Ok(Edited::Done { seq: None })
     }
+}
+
+/// The verdicts on a site, and on those at other ports of its host if it names no port.
+fn judged_at_host(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<Vec<Entry>, StoreError> {
+    let key = keys::verdict(topic, site);
+    let own = changes.get_raw(&key)?;
+    let mut judged: Vec<Entry> = own.map(|value| (key.clone(), value)).into_iter().collect();
+    if site.port().is_none() {
+        let ports = [key.as_slice(), b":"].concat();
+        for entry in changes.scan(&ports) {
+            judged.push(entry?);
+        }
+    }
+    Ok(judged)
 }
 
 fn decide(

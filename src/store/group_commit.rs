@@ -413,6 +413,7 @@ mod tests {
             recheck_after: None,
             watched_pages: 5_000,
             hosts: Arc::default(),
+            platforms: Arc::default(),
         };
         let topic = store.open_topic(topic).await.unwrap();
         (store, topic)

@@ -17,7 +17,8 @@
 //! | `x` topic host | the evidence for it |
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
-//! | `G` topic domain | how many sites were taken up because a registrable domain recommends them |
+//! | `H` topic domain | how many sites were taken up because a registrable domain recommends them |
+//! | `G` topic | the platforms by which domains are told apart in `e` and `g`; missing while that is changed |
 //! | `i` topic address | how many sites at an address were judged |
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
@@ -61,6 +62,10 @@ pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
 
 pub(super) fn model(topic: TopicId) -> Vec<u8> {
     of_topic(b'f', topic)
+}
+
+pub(super) fn grouped_by(topic: TopicId) -> Vec<u8> {
+    of_topic(b'G', topic)
 }
 
 pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
@@ -158,7 +163,7 @@ pub(super) fn domain(topic: TopicId, domain: &str) -> Vec<u8> {
 
 /// By the registrable domain of those who recommend.
 pub(super) fn source_domain(topic: TopicId, domain: &str) -> Vec<u8> {
-    join(b'G', &[&topic.0.to_be_bytes(), domain.as_bytes()])
+    join(b'H', &[&topic.0.to_be_bytes(), domain.as_bytes()])
 }
 
 pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
@@ -216,8 +221,9 @@ pub(super) fn edges_from(topic: TopicId, target: &SiteId, domain: &str) -> Vec<u
     key
 }
 
-pub(super) fn edge(topic: TopicId, target: &SiteId, source: &SiteId) -> Vec<u8> {
-    let mut key = edges_from(topic, target, source.registrable_domain());
+/// An edge from a source of this registrable domain.
+pub(super) fn edge(topic: TopicId, target: &SiteId, domain: &str, source: &SiteId) -> Vec<u8> {
+    let mut key = edges_from(topic, target, domain);
     key.extend(source.as_str().as_bytes());
     key
 }
@@ -307,7 +313,7 @@ mod tests {
     fn what_is_in_a_key_can_be_read_from_it() {
         let site = |text: &str| text.parse::<SiteId>().unwrap();
         let (target, source) = (site("a.example:81"), site("b.c.example.co.uk"));
-        let key = edge(TopicId(7), &target, &source);
+        let key = edge(TopicId(7), &target, source.registrable_domain(), &source);
         assert!(key.starts_with(&edges_to(TopicId(7), &target)));
         assert!(key.starts_with(&edges_from(TopicId(7), &target, "example.co.uk")));
         assert!(!key.starts_with(&edges_to(TopicId(7), &site("a.example"))));

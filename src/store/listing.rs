@@ -166,12 +166,13 @@ pub(super) fn fingerprint(hosts: &HostLists) -> u64 {
     xxh3_64(patterns.join("\n").as_bytes()).max(UNDER_REVIEW + 1)
 }
 
-/// Whether an edit has blocked a host.
+/// Whether an edit has blocked a host. A block without a port holds for all ports.
 pub(super) fn is_blocked(
     changes: &Transaction<'_, dyn Engine>,
     site: &SiteId,
 ) -> Result<bool, StoreError> {
-    Ok(changes.get_raw(&keys::block(site))?.is_some())
+    let is_on = |site: &SiteId| changes.get_raw(&keys::block(site));
+    Ok(is_on(site)?.is_some() || site.port().is_some() && is_on(&site.without_port())?.is_some())
 }
 
 /// Asks editors about a site, or no longer, after its verdict or its decision has changed.

@@ -50,7 +50,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::{HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::{Metrics, clock};
-use crate::web::{ModelFingerprint, PageUrl, SiteId, SiteReport, Verdict};
+use crate::web::{ModelFingerprint, PageUrl, Platforms, SiteId, SiteReport, Verdict};
 use browsing::Reader;
 pub use curve::CurvePoint;
 pub use directory::{
@@ -139,6 +139,8 @@ pub struct TopicOpening {
     pub watched_pages: u64,
     /// Who may be on its list.
     pub hosts: Arc<HostLists>,
+    /// What counts as one registrable domain.
+    pub platforms: Arc<Platforms>,
 }
 
 /// What bounds the border.
@@ -356,6 +358,8 @@ pub struct JudgedSite {
     pub alias_of: Option<PageUrl>,
     /// The address that answered.
     pub address: Option<IpAddr>,
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
 }
 
 /// Everything known about a site.

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::clock;
-use crate::web::{PageUrl, SiteId, SiteReport, UndecidedReason, Verdict};
+use crate::web::{PageUrl, Platforms, SiteId, SiteReport, UndecidedReason, Verdict};
 
 use super::curve;
 use super::engine::{Engine, Entry};
@@ -30,7 +30,7 @@ use super::records::{
 };
 use super::suspects::{self, Suspects};
 use super::transaction::Transaction;
-use super::upkeep::Upkeep;
+use super::upkeep::{self, Upkeep};
 use super::{
     BorderCaps, NewEdge, NewSite, Outcome, Progress, REJUDGED, Rank, Ranking, Recorded, Resolution,
     StoreError, Taken, TakenSite, Taking, Tally, TopicId, TopicOpening, TopicTotals,
@@ -74,12 +74,13 @@ struct OpenTopic {
     edges: EdgeRetention,
     recheck_after: Option<Duration>,
     hosts: Arc<HostLists>,
+    platforms: Arc<Platforms>,
 }
 
 /// The weights of the edges to a site that come from one registrable domain.
 #[derive(Default)]
-struct DomainSum {
-    edges: u32,
+pub(super) struct DomainSum {
+    pub(super) edges: u32,
     global: f64,
     local: f64,
 }
@@ -157,7 +158,8 @@ impl Ledger {
         let most = open.caps.border_sites;
         let is_known = self.upkeep.iter().any(|upkeep| upkeep.trims(topic));
         if most > 0 && border > most && !is_known {
-            self.upkeep.push_back(Upkeep::trim(topic, open.name, most));
+            let trim = Upkeep::trim(topic, open.name, open.platforms, most);
+            self.upkeep.push_back(trim);
         }
         Ok(())
     }
@@ -175,6 +177,7 @@ impl Ledger {
             edges: self.settings.edges,
             recheck_after: topic.recheck_after,
             hosts: topic.hosts,
+            platforms: topic.platforms,
         };
         let number = if let Some(TopicNumber(number)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
@@ -192,6 +195,8 @@ impl Ledger {
                 totals: TopicTotals::default(),
             };
             changes.put(keys::topic_record(number), &record);
+            let table = upkeep::fingerprint(&open.platforms);
+            changes.put(keys::grouped_by(number), &table);
             number
         };
         let key = keys::progress(number);
@@ -205,6 +210,12 @@ impl Ledger {
                 .push_back(Upkeep::rank(changes, number, ranking)?);
         }
         changes.put(key, &progress);
+        self.upkeep.extend(Upkeep::group(
+            changes,
+            number,
+            &open.platforms,
+            &open.ranking,
+        )?);
         let rejudge = |changes, all| Upkeep::rejudge(changes, number, topic.model, all);
         self.upkeep.extend(match topic.old_verdicts {
             OldVerdicts::RejudgeRelevant => rejudge(changes, false)?,
@@ -443,7 +454,7 @@ impl OpenTopic {
         record: &mut TopicRecord,
     ) -> Result<Option<SiteRecord>, StoreError> {
         let site = entrance.site();
-        let domain = keys::domain(topic, site.registrable_domain());
+        let domain = keys::domain(topic, self.platforms.domain_of(&site));
         let sites: u32 = changes.get(&domain)?.unwrap_or_default();
         if sites >= self.caps.sites_per_domain && !is_start {
             return Ok(None);
@@ -494,7 +505,7 @@ impl OpenTopic {
         record: &mut TopicRecord,
         dropped: &mut DroppedSites,
     ) -> Result<Option<SiteRecord>, StoreError> {
-        let key = keys::source_domain(topic, source.registrable_domain());
+        let key = keys::source_domain(topic, self.platforms.domain_of(source));
         let brought: u32 = changes.get(&key)?.unwrap_or_default();
         let most = self.caps.sites_per_source;
         if most > 0 && brought >= most {
@@ -582,7 +593,7 @@ impl OpenTopic {
             share_domain(
                 changes,
                 topic,
-                &site,
+                self.platforms.domain_of(&site),
                 was.is_some(),
                 report.alias_of.is_some(),
             )?;
@@ -673,12 +684,12 @@ impl OpenTopic {
         let Some(mut known) = known else {
             return Ok(());
         };
-        let key = keys::edge(topic, &target, source);
+        let domain = self.platforms.domain_of(source);
+        let key = keys::edge(topic, &target, domain, source);
         let new = EdgeRecord::new(edge);
         let mut before = DomainSum::default();
         let mut after = DomainSum::default();
-        let domain = keys::edges_from(topic, &target, source.registrable_domain());
-        for entry in changes.scan(&domain) {
+        for entry in changes.scan(&keys::edges_from(topic, &target, domain)) {
             let (other, value) = entry?;
             let old: EdgeRecord = records::decode(&other, &value)?;
             before.add(&old);
@@ -746,13 +757,13 @@ impl OpenTopic {
 // === impl DomainSum ===
 
 impl DomainSum {
-    fn add(&mut self, edge: &EdgeRecord) {
+    pub(super) fn add(&mut self, edge: &EdgeRecord) {
         self.edges += 1;
         self.global += f64::from(edge.global);
         self.local += f64::from(edge.local);
     }
 
-    fn means(&self) -> (f64, f64) {
+    pub(super) fn means(&self) -> (f64, f64) {
         let edges = f64::from(self.edges.max(1));
         (self.global / edges, self.local / edges)
     }
@@ -812,14 +823,14 @@ fn takes_room(verdict: Verdict) -> bool {
 fn share_domain(
     changes: Changing<'_, '_>,
     topic: TopicId,
-    site: &SiteId,
+    domain: &str,
     was_alias: bool,
     is_alias: bool,
 ) -> Result<(), StoreError> {
     if was_alias == is_alias {
         return Ok(());
     }
-    let domain = keys::domain(topic, site.registrable_domain());
+    let domain = keys::domain(topic, domain);
     let sites: u32 = changes.get(&domain)?.unwrap_or_default();
     let sites = match is_alias {
         true => sites.saturating_sub(1),

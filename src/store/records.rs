@@ -130,6 +130,12 @@ enum StoredVerdict {
     Interrupted,
     Blocked,
     AddressFull,
+    Challenged,
+    Noindex,
+    /// Decided about a site whose homepage asks not to be indexed.
+    Marked {
+        is_relevant: bool,
+    },
     PutOff(u64, StoredCause),
     Poison,
 }
@@ -140,6 +146,7 @@ enum StoredCause {
     CrawlDelay,
     Busy,
     RobotsUnavailable,
+    Challenged,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -253,7 +260,7 @@ impl VerdictRecord {
     pub(super) fn new(report: &SiteReport, seq: u64, rank: f64, is_start: bool) -> Self {
         Self {
             seq,
-            verdict: StoredVerdict::from(report.verdict),
+            verdict: StoredVerdict::new(report.verdict, report.noindex),
             confidence: report.confidence.get(),
             pages: u32::try_from(report.cost.pages).unwrap_or(u32::MAX),
             rank,
@@ -269,7 +276,10 @@ impl VerdictRecord {
     /// Whether a report says again what readers of lists were told, by the same model.
     pub(super) fn is_confirmed_by(&self, report: &SiteReport, is_start: bool) -> bool {
         let are_relevant = self.verdict().is_relevant() && report.verdict.is_relevant();
-        are_relevant && self.model() == report.model && self.is_start == is_start
+        are_relevant
+            && self.model() == report.model
+            && self.is_start == is_start
+            && self.noindex() == report.noindex
     }
 
     pub(super) fn seq(&self) -> u64 {
@@ -282,6 +292,14 @@ impl VerdictRecord {
 
     pub(super) fn is_start(&self) -> bool {
         self.is_start
+    }
+
+    /// Whether the homepage asks not to be indexed, and that was to be noted.
+    pub(super) fn noindex(&self) -> bool {
+        matches!(
+            self.verdict,
+            StoredVerdict::Noindex | StoredVerdict::Marked { .. }
+        )
     }
 
     pub(super) fn model(&self) -> ModelFingerprint {
@@ -317,6 +335,7 @@ impl VerdictRecord {
     pub(super) fn into_judged(self, site: crate::web::SiteId) -> JudgedSite {
         JudgedSite {
             seq: self.seq,
+            noindex: self.noindex(),
             site,
             verdict: self.verdict.into(),
             confidence: self.confidence,
@@ -332,9 +351,12 @@ impl VerdictRecord {
     }
 }
 
-impl From<Verdict> for StoredVerdict {
-    fn from(verdict: Verdict) -> Self {
+impl StoredVerdict {
+    fn new(verdict: Verdict, noindex: bool) -> Self {
         match verdict {
+            Verdict::Relevant | Verdict::Irrelevant if noindex => Self::Marked {
+                is_relevant: verdict.is_relevant(),
+            },
             Verdict::Relevant => Self::Relevant,
             Verdict::Irrelevant => Self::Irrelevant,
             Verdict::Undecided(reason) => match reason {
@@ -352,6 +374,8 @@ impl From<Verdict> for StoredVerdict {
                 UndecidedReason::Blocked => Self::Blocked,
                 UndecidedReason::Poison => Self::Poison,
                 UndecidedReason::AddressFull => Self::AddressFull,
+                UndecidedReason::Challenged => Self::Challenged,
+                UndecidedReason::Noindex => Self::Noindex,
             },
         }
     }
@@ -362,6 +386,7 @@ impl From<DeferralCause> for StoredCause {
         match cause {
             DeferralCause::CrawlDelay => Self::CrawlDelay,
             DeferralCause::RobotsUnavailable => Self::RobotsUnavailable,
+            DeferralCause::Challenged => Self::Challenged,
             // Nobody is given up for the last two.
             DeferralCause::Busy | DeferralCause::CrowdedAddress | DeferralCause::OwnTrouble(_) => {
                 Self::Busy
@@ -376,6 +401,7 @@ impl From<StoredCause> for DeferralCause {
             StoredCause::CrawlDelay => Self::CrawlDelay,
             StoredCause::Busy => Self::Busy,
             StoredCause::RobotsUnavailable => Self::RobotsUnavailable,
+            StoredCause::Challenged => Self::Challenged,
         }
     }
 }
@@ -383,8 +409,12 @@ impl From<StoredCause> for DeferralCause {
 impl From<StoredVerdict> for Verdict {
     fn from(stored: StoredVerdict) -> Self {
         let reason = match stored {
-            StoredVerdict::Relevant => return Self::Relevant,
-            StoredVerdict::Irrelevant => return Self::Irrelevant,
+            StoredVerdict::Relevant | StoredVerdict::Marked { is_relevant: true } => {
+                return Self::Relevant;
+            }
+            StoredVerdict::Irrelevant | StoredVerdict::Marked { is_relevant: false } => {
+                return Self::Irrelevant;
+            }
             StoredVerdict::Unreachable => UndecidedReason::Unreachable,
             StoredVerdict::Failing => UndecidedReason::Failing,
             StoredVerdict::NothingSpoke => UndecidedReason::NothingSpoke,
@@ -405,6 +435,8 @@ impl From<StoredVerdict> for Verdict {
             StoredVerdict::Blocked => UndecidedReason::Blocked,
             StoredVerdict::Poison => UndecidedReason::Poison,
             StoredVerdict::AddressFull => UndecidedReason::AddressFull,
+            StoredVerdict::Challenged => UndecidedReason::Challenged,
+            StoredVerdict::Noindex => UndecidedReason::Noindex,
         };
         Self::Undecided(reason)
     }
@@ -500,6 +532,45 @@ mod tests {
     use crate::web::{
         ModelFingerprint, PageConfidence, PageKind, SiteConfidence, SiteVisit, TellingWords,
     };
+
+    /// Verdicts of stores that exist: the numbers of variants are part of the form.
+    #[test]
+    fn verdicts_of_before_are_read() {
+        let record = |verdict: &[u8]| {
+            let mut bytes = vec![1, 7];
+            bytes.extend(verdict);
+            bytes.extend(0.75_f64.to_le_bytes());
+            bytes.push(3);
+            bytes.extend(0.5_f64.to_le_bytes());
+            bytes.extend([1, 100, 42]);
+            bytes.extend(b"\x09confident\x00\x00");
+            bytes
+        };
+        for (verdict, word, noindex) in [
+            (&[0][..], "relevant", false),
+            (&[1], "irrelevant", false),
+            (&[9, 5], "undecided (deferred)", false),
+            (&[12], "undecided (address-full)", false),
+            (&[13], "undecided (challenged)", false),
+            (&[14], "undecided (noindex)", true),
+            (&[15, 1], "relevant", true),
+            (&[15, 0], "irrelevant", true),
+        ] {
+            let bytes = record(verdict);
+            let read: VerdictRecord = decode(b"v", &bytes).unwrap();
+            assert_eq!(encode(&read), bytes);
+            let judged = read.into_judged("a.example".parse().unwrap());
+            assert_eq!((judged.seq, judged.pages, judged.is_start), (7, 3, true));
+            assert_eq!(judged.stop_reason, "confident");
+            assert_eq!(judged.verdict.to_string(), word);
+            assert_eq!(judged.noindex, noindex, "{word}");
+        }
+        let later = decode::<VerdictRecord>(b"v", &record(&[99]));
+        assert!(
+            matches!(later, Err(StoreError::Damaged { .. })),
+            "{later:?}"
+        );
+    }
 
     #[test]
     fn evidence_stays_small_whatever_a_site_does() {

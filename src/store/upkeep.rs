@@ -1,25 +1,28 @@
 //! Work that takes long: sorting a border anew, making sites due whose model has changed, or
 //! that are to be looked at again after another time than before, going through a list by
-//! other lists of the operator, letting sites leave a border that is too long, setting times right
-//! that a wrong clock has written.
+//! other lists of the operator, counting domains by other platforms, letting sites leave a border
+//! that is too long, setting times right that a wrong clock has written.
 //!
 //! Invariant: it is done in portions, each of them a transaction, so that a border of ten
 //! million sites is never held in memory. One that is broken off in the middle is begun anew
 //! when its topic is opened the next time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::config::HostLists;
-use crate::web::{ModelFingerprint, SiteId};
+use crate::web::{ModelFingerprint, Platforms, SiteId};
 
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{self, Cause};
 use super::metrics::DroppedSites;
-use super::orders::{site_record, topic_record};
+use super::orders::{DomainSum, site_record, topic_record};
 use super::rechecks;
-use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::records::{self, EdgeRecord, Phase, SiteRecord, VerdictRecord};
 use super::suspects;
 use super::transaction::Transaction;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
@@ -47,11 +50,22 @@ enum Task {
     /// Put everybody on the list who belongs there, and nobody else.
     List { hosts: Arc<HostLists>, cause: Cause },
     /// Let the lowest ranked leave while more than this wait.
-    Trim { topic: Arc<str>, most: u64 },
+    Trim {
+        topic: Arc<str>,
+        platforms: Arc<Platforms>,
+        most: u64,
+    },
     /// Let no verdict be later than this.
     DateVerdicts { now: u64 },
     /// Let nobody wait longer than anybody can ask for, counted from this time.
     DateDeferrals { now: u64 },
+    /// Count sites and recommendations by what these platforms make one domain. The counts of
+    /// before are taken away first.
+    Group {
+        platforms: Arc<Platforms>,
+        ranking: Arc<dyn Ranking>,
+        is_cleared: bool,
+    },
 }
 
 /// A border that is trimmed is left so much shorter than it may be, as a share, so that not every
@@ -78,6 +92,30 @@ impl Upkeep {
             task: Task::Rank(ranking),
             after: keys::of_topic(b's', topic),
         })
+    }
+
+    /// None if domains are told apart by these platforms already. Else notes that they are to
+    /// be, by whichever platforms the topic is opened with next.
+    pub(super) fn group(
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        platforms: &Arc<Platforms>,
+        ranking: &Arc<dyn Ranking>,
+    ) -> Result<Option<Self>, StoreError> {
+        let done: Option<u64> = changes.get(&keys::grouped_by(topic))?;
+        if done == Some(fingerprint(platforms)) {
+            return Ok(None);
+        }
+        changes.remove(keys::grouped_by(topic));
+        Ok(Some(Self {
+            topic,
+            task: Task::Group {
+                platforms: Arc::clone(platforms),
+                ranking: Arc::clone(ranking),
+                is_cleared: false,
+            },
+            after: keys::of_topic(b'g', topic),
+        }))
     }
 
     /// None if that was done already.
@@ -147,10 +185,19 @@ impl Upkeep {
     }
 
     /// Lets the lowest ranked sites leave a border of more than `most` sites.
-    pub(super) fn trim(topic: TopicId, name: Arc<str>, most: u64) -> Self {
+    pub(super) fn trim(
+        topic: TopicId,
+        name: Arc<str>,
+        platforms: Arc<Platforms>,
+        most: u64,
+    ) -> Self {
         Self {
             topic,
-            task: Task::Trim { topic: name, most },
+            task: Task::Trim {
+                topic: name,
+                platforms,
+                most,
+            },
             after: Vec::new(),
         }
     }
@@ -181,14 +228,21 @@ impl Upkeep {
     ) -> Result<bool, StoreError> {
         let topic = self.topic;
         let kind = match &self.task {
-            Task::Rank(_) => b's',
+            Task::Group {
+                is_cleared: false, ..
+            } => b'g',
+            Task::Rank(_) | Task::Group { .. } => b's',
             Task::Rejudge { .. }
             | Task::Recheck { .. }
             | Task::List { .. }
             | Task::DateVerdicts { .. } => b'v',
             Task::DateDeferrals { .. } => b'd',
-            Task::Trim { topic: name, most } => {
-                let last = trim(changes, topic, *most, &self.after, || {
+            Task::Trim {
+                topic: name,
+                platforms,
+                most,
+            } => {
+                let last = trim(changes, topic, platforms, *most, &self.after, || {
                     dropped.count_border(name);
                 })?;
                 self.after = last.unwrap_or_default();
@@ -231,11 +285,25 @@ impl Upkeep {
                 }
                 Task::DateDeferrals { now } => date_deferral(changes, topic, key, *now)?,
                 Task::Trim { .. } => {}
+                Task::Group {
+                    is_cleared: false, ..
+                } => changes.remove(key.clone()),
+                Task::Group {
+                    platforms, ranking, ..
+                } => group(changes, topic, platforms, &**ranking, key, value)?,
             }
         }
-        let is_last = portion.len() < PORTION;
+        let mut is_last = portion.len() < PORTION;
         if let Some((key, _)) = portion.into_iter().next_back() {
             self.after = key;
+        }
+        if let Task::Group { is_cleared, .. } = &mut self.task
+            && is_last
+            && !*is_cleared
+        {
+            *is_cleared = true;
+            self.after = keys::of_topic(b's', topic);
+            is_last = false;
         }
         if is_last {
             match &self.task {
@@ -257,6 +325,9 @@ impl Upkeep {
                 // Rechecks are counted from the verdicts, anew.
                 Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
                 Task::DateDeferrals { .. } | Task::Trim { .. } => {}
+                Task::Group { platforms, .. } => {
+                    changes.put(keys::grouped_by(topic), &fingerprint(platforms));
+                }
             }
         }
         changes.put(keys::topic_record(topic), &record);
@@ -272,7 +343,18 @@ fn rank(
     key: &[u8],
     value: &[u8],
 ) -> Result<(), StoreError> {
-    let mut known: SiteRecord = records::decode(key, value)?;
+    let known: SiteRecord = records::decode(key, value)?;
+    put_ranked(changes, topic, ranking, key, known);
+    Ok(())
+}
+
+fn put_ranked(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    ranking: &dyn Ranking,
+    key: &[u8],
+    mut known: SiteRecord,
+) {
     let new = ranking.rank(&known.standing());
     known.last_rank = (new.value, new.tie);
     if let Phase::Border { value, tie } = known.phase {
@@ -282,6 +364,67 @@ fn rank(
         known.phase = Phase::border(new);
     }
     changes.put(key.to_vec(), &known);
+}
+
+/// Tells tables of platforms apart.
+pub(super) fn fingerprint(platforms: &Platforms) -> u64 {
+    // Domains hold no line ends.
+    let suffixes: Vec<&str> = platforms.suffixes().collect();
+    xxh3_64(suffixes.join("\n").as_bytes())
+}
+
+/// Counts a site for its domain, and those who recommend it by theirs.
+fn group(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    platforms: &Platforms,
+    ranking: &dyn Ranking,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), StoreError> {
+    let damaged = |key: &[u8]| StoreError::damaged(key, "it names no site");
+    let site = keys::last_host(key).ok_or_else(|| damaged(key))?;
+    let mut known: SiteRecord = records::decode(key, value)?;
+    // An alias takes no share of its domain.
+    let is_alias = match known.phase {
+        Phase::Border { .. } => false,
+        _ => {
+            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+            verdict.is_some_and(|verdict| verdict.alias_of().is_some())
+        }
+    };
+    if !is_alias {
+        let domain = keys::domain(topic, platforms.domain_of(&site));
+        let sites: u32 = changes.get(&domain)?.unwrap_or_default();
+        changes.put(domain, &sites.saturating_add(1));
+    }
+    let edges: Vec<Entry> = changes
+        .scan(&keys::edges_to(topic, &site))
+        .collect::<Result<_, _>>()?;
+    let mut sums: BTreeMap<String, DomainSum> = BTreeMap::new();
+    let mut has_moved = false;
+    for (old, value) in edges {
+        let source = keys::edge_source(&old).ok_or_else(|| damaged(&old))?;
+        let domain = platforms.domain_of(&source);
+        let edge: EdgeRecord = records::decode(&old, &value)?;
+        sums.entry(domain.to_owned()).or_default().add(&edge);
+        let new = keys::edge(topic, &site, domain, &source);
+        if new != old {
+            has_moved = true;
+            changes.remove(old);
+            changes.put_raw(new, value);
+        }
+    }
+    // Edges that stay where they are leave the sums as they were added up, to the last bit.
+    if has_moved || sums.len() != known.domains as usize {
+        known.edges = sums.values().map(|sum| sum.edges).sum();
+        known.domains = u32::try_from(sums.len()).unwrap_or(u32::MAX);
+        (known.global, known.local) = sums.values().fold((0.0, 0.0), |(global, local), sum| {
+            let means = sum.means();
+            (global + means.0, local + means.1)
+        });
+        put_ranked(changes, topic, ranking, key, known);
+    }
     Ok(())
 }
 
@@ -290,6 +433,7 @@ fn rank(
 fn trim(
     changes: Changing<'_, '_>,
     topic: TopicId,
+    platforms: &Platforms,
     most: u64,
     before: &[u8],
     mut count: impl FnMut(),
@@ -312,7 +456,7 @@ fn trim(
         let site = keys::host_of(&host);
         let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
         if !site_record(changes, topic, &site)?.is_start {
-            forget_site(changes, topic, &site)?;
+            forget_site(changes, topic, &site, platforms.domain_of(&site))?;
             changes.remove(key.clone());
             record.totals.border -= 1;
             count();
@@ -324,14 +468,19 @@ fn trim(
 }
 
 /// Forgets everything about a site that was never visited; it may be found again.
-fn forget_site(changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) -> Result<(), StoreError> {
+fn forget_site(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    domain: &str,
+) -> Result<(), StoreError> {
     let edges: Vec<Entry> = changes
         .scan(&keys::edges_to(topic, site))
         .collect::<Result<_, _>>()?;
     for (key, _) in edges {
         changes.remove(key);
     }
-    let domain = keys::domain(topic, site.registrable_domain());
+    let domain = keys::domain(topic, domain);
     let sites: u32 = changes.get(&domain)?.unwrap_or_default();
     match sites {
         0 | 1 => changes.remove(domain),
@@ -447,6 +596,7 @@ mod tests {
             recheck_after: None,
             watched_pages: 5_000,
             hosts: Arc::default(),
+            platforms: Arc::default(),
         }
     }
 

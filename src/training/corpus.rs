@@ -304,8 +304,14 @@ async fn read(
         match answer.redirect_target() {
             Some(target) if target.site() == *site => url = target,
             None if answer.status.is_success() => {
-                return Ok(Found::Page(Box::new(parse::parse(&answer, limits))));
+                let parsed = parse::parse(&answer, limits);
+                // What a gatekeeper says teaches nothing, and its links are not the site's.
+                return Ok(match parsed.signs.challenge {
+                    true => Found::Failure,
+                    false => Found::Page(Box::new(parsed)),
+                });
             }
+            None if answer.gatekeeper().is_some() => return Ok(Found::Failure),
             None if answer.transfer.busy_until.is_some() && retries > 0 => retries -= 1,
             None if answer.status.is_server_error() => return Ok(Found::Failure),
             _ => return Ok(Found::Nothing),

@@ -23,7 +23,7 @@ const PORTION: usize = 1_000;
 /// A file is written again so often if its list changes meanwhile.
 const ATTEMPTS: usize = 3;
 
-const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision";
+const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision,noindex";
 
 /// Which sites of a topic are wanted, and how they are written.
 #[derive(Debug, Clone)]
@@ -204,7 +204,7 @@ impl Line {
         match format {
             ListFormat::Txt => judged.site.to_string(),
             ListFormat::Csv => format!(
-                "{},{}{},{},{:.6},{},{},{judged_at},{}",
+                "{},{}{},{},{:.6},{},{},{judged_at},{},{}",
                 judged.seq,
                 if judged.site.as_str().starts_with('-') {
                     "'"
@@ -217,6 +217,7 @@ impl Line {
                 judged.pages,
                 judged.is_start,
                 decision.unwrap_or_default(),
+                judged.noindex,
             ),
             ListFormat::Jsonl => harmless_json(
                 json!({
@@ -235,6 +236,7 @@ impl Line {
                     "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
                     "address": judged.address,
                     "decision": decision,
+                    "noindex": judged.noindex,
                 })
                 .to_string(),
             ),

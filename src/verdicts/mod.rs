@@ -71,6 +71,8 @@ pub struct ShownVerdict {
     pub rank: f64,
     /// Whether the crawl began with it.
     pub is_start: bool,
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
     /// The address that answered, if enough sites there were judged by now.
     pub full_address: Option<IpAddr>,
 }
@@ -103,6 +105,7 @@ impl Ledger {
                 pages: report.cost.pages,
                 rank: visit.taken.rank,
                 is_start: visit.taken.standing.is_start,
+                noindex: report.noindex,
                 full_address: report.address,
             });
             outcomes.push(Outcome {
@@ -160,7 +163,16 @@ impl Ledger {
                 let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
                 Resolution::Deferred(clock::now() + self.come_back.saturating_mul(growth))
             }
-            UndecidedReason::Interrupted | UndecidedReason::Deferred { .. } if was_decided => {
+            // It may let us in another time, and what it is does not depend on that.
+            UndecidedReason::Challenged if may_defer => {
+                let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
+                Resolution::Deferred(clock::now() + self.come_back.saturating_mul(growth))
+            }
+            UndecidedReason::Interrupted
+            | UndecidedReason::Deferred { .. }
+            | UndecidedReason::Challenged
+                if was_decided =>
+            {
                 Resolution::Kept
             }
             _ => Resolution::Judged,

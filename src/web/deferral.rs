@@ -13,6 +13,8 @@ pub enum DeferralCause {
     RobotsUnavailable,
     /// Others at the same address are waiting, too many of them.
     CrowdedAddress,
+    /// A gatekeeper answered instead of its robots.txt.
+    Challenged,
     /// Nothing is wrong with the site.
     OwnTrouble(Trouble),
 }
@@ -37,7 +39,7 @@ impl DeferralCause {
     #[must_use]
     pub fn counts_against_site(self) -> bool {
         match self {
-            Self::CrawlDelay | Self::Busy | Self::RobotsUnavailable => true,
+            Self::CrawlDelay | Self::Busy | Self::RobotsUnavailable | Self::Challenged => true,
             Self::CrowdedAddress | Self::OwnTrouble(_) => false,
         }
     }

@@ -18,10 +18,13 @@
 //! | [`DeferralCause`], [`Trouble`] | why a visit is put off, and what is our own fault | `deferral.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
 //! | [`Entrances`] | the ways into a site | `entrances.rs` |
+//! | [`Platforms`] | where each name below a domain belongs to somebody else | `platforms.rs` |
+//! | [`challenge`] | pages of gatekeepers before a site, and by what they are known | `challenge.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
+pub mod challenge;
 mod confidence;
 mod deferral;
 mod entrances;
@@ -31,6 +34,7 @@ mod language;
 mod link;
 mod page;
 mod parameters;
+mod platforms;
 mod site;
 mod terms;
 mod text;
@@ -48,6 +52,7 @@ pub use link::{IntrinsicLink, LinkKind, TransversalLink};
 pub use page::{
     ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs, Transfer, looks_binary,
 };
+pub use platforms::Platforms;
 pub use site::{SiteId, SiteIdError};
 pub use terms::{PageTerms, PartCounts};
 pub use text::{PagePart, PageText};

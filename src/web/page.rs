@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use http::{HeaderName, StatusCode};
 
+use super::challenge;
 use super::{Fingerprint, IntrinsicLink, Language, PagePart, PageText, PageUrl, TransversalLink};
 
 /// One response to one request for a page.
@@ -100,6 +101,9 @@ pub struct Signs {
     pub soft_404: bool,
     /// Next to no text, and no link or frame that leads on: a frame for scripts.
     pub empty_shell: bool,
+    /// A gatekeeper put a page of its own before the site. The only sign that a page of
+    /// another status may have.
+    pub challenge: bool,
 }
 
 // === impl FetchedPage ===
@@ -113,6 +117,12 @@ impl FetchedPage {
         // Servers put raw UTF-8 here; the URL standard knows what to do with it.
         let reference = String::from_utf8_lossy(location.as_bytes());
         PageUrl::join(self.url.as_url(), &reference).ok()
+    }
+
+    /// The gatekeeper that answered instead of the site, if one did.
+    #[must_use]
+    pub fn gatekeeper(&self) -> Option<&'static str> {
+        challenge::gatekeeper(&self.headers, &self.body)
     }
 
     /// The `Content-Type` header in lower case, parameters included.
@@ -138,7 +148,7 @@ impl ParsedPage {
     #[must_use]
     pub fn is_authored(&self) -> bool {
         let signs = self.signs;
-        let is_none = signs.parked || signs.soft_404 || signs.empty_shell;
+        let is_none = signs.parked || signs.soft_404 || signs.empty_shell || signs.challenge;
         self.content != ContentKind::Other && !is_none
     }
 
@@ -172,6 +182,7 @@ impl Signs {
             (self.parked, "parked"),
             (self.soft_404, "soft-404"),
             (self.empty_shell, "empty-shell"),
+            (self.challenge, "challenge"),
         ]
         .into_iter()
         .filter_map(|(seen, name)| seen.then_some(name))

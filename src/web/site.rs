@@ -12,6 +12,8 @@ use std::sync::Arc;
 use thiserror::Error;
 use url::{Host, Url};
 
+use super::Platforms;
+
 /// One site: a host in lower case and ASCII, without `www.`, with `:port` if unusual.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(Arc<str>);
@@ -82,13 +84,28 @@ impl SiteId {
         rest.strip_prefix(':')?.parse().ok()
     }
 
-    /// The domain somebody registered: `example.co.uk` for `a.b.example.co.uk`.
+    /// The site of the same host at the default ports.
+    #[must_use]
+    pub fn without_port(&self) -> Self {
+        match self.port() {
+            Some(_) => Self(self.host().into()),
+            None => self.clone(),
+        }
+    }
+
+    /// The domain somebody has for themselves: `example.co.uk` for `a.b.example.co.uk`.
     ///
-    /// Follows the public suffix list with its private part, so that `alice.github.io` and
-    /// `bob.github.io` are two owners. Addresses and names without a known suffix stand
-    /// for themselves.
+    /// Follows the public suffix list with its private part and the table of [`Platforms`]
+    /// beside it, so that `alice.github.io` and `bob.wordpress.com` are owners of their own.
+    /// Addresses and names without a known suffix stand for themselves. Whoever counts domains
+    /// asks the platforms of the operator.
     #[must_use]
     pub fn registrable_domain(&self) -> &str {
+        Platforms::default().domain_of(self)
+    }
+
+    /// The same by the public suffix list alone.
+    pub(super) fn registered_name(&self) -> &str {
         let host = self.host();
         if is_address(host) {
             return host;

@@ -256,7 +256,7 @@ impl PageUrl {
         };
         let site = self.site();
         let other = match host == site.host() {
-            true if site.registrable_domain() == host && host.contains('.') => {
+            true if site.registered_name() == host && host.contains('.') => {
                 format!("www.{host}")
             }
             true => return None,

@@ -50,6 +50,10 @@ pub enum UndecidedReason {
     AddressFull,
     /// The visit was broken off before its end; the site is to be visited anew.
     Interrupted,
+    /// A gatekeeper stands before the site and lets no robot in.
+    Challenged,
+    /// Its homepage asks not to be indexed.
+    Noindex,
 }
 
 impl Verdict {
@@ -96,6 +100,8 @@ impl UndecidedReason {
             Self::Poison => "poison",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
+            Self::Challenged => "challenged",
+            Self::Noindex => "noindex",
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct SiteReport {
     pub transversal_links: Vec<FoundLink>,
     /// The page of another site that this one only leads to, if so.
     pub alias_of: Option<PageUrl>,
+    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    pub noindex: bool,
     /// Where a later visit had better enter: the spelling that answered, or where it led.
     pub entrance: PageUrl,
     /// The address that answered, if there is one.
@@ -118,6 +120,10 @@ pub enum StopReason {
     AddressFull,
     /// The visit was broken off from outside.
     Interrupted,
+    /// A gatekeeper answered instead of the site.
+    Challenged,
+    /// The homepage asks not to be indexed.
+    Noindex,
 }
 
 /// One request for a page and what came of it.
@@ -171,6 +177,8 @@ pub enum StepOutcome {
     Failed(StatusCode),
     /// There was no answer, for this reason: a label of `pages_fetched_total{outcome}`.
     Unanswered(&'static str),
+    /// A gatekeeper answered with a page of its own.
+    Challenged,
 }
 
 /// The words that decided a page, the most telling first.
@@ -282,6 +290,7 @@ impl SiteReport {
             steps: Vec::new(),
             transversal_links: Vec::new(),
             alias_of: None,
+            noindex: false,
             entrance: visit.entry,
             address: None,
             fingerprint: None,
@@ -374,6 +383,8 @@ impl StopReason {
             Self::Poison => "poison",
             Self::AddressFull => "address-full",
             Self::Interrupted => "interrupted",
+            Self::Challenged => "challenged",
+            Self::Noindex => "noindex",
         }
     }
 }
@@ -393,6 +404,7 @@ impl StepOutcome {
             Self::Disallowed => "disallowed",
             Self::Failed(_) => "failed",
             Self::Unanswered(_) => "unanswered",
+            Self::Challenged => "challenged",
         }
     }
 }

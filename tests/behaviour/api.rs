@@ -462,6 +462,85 @@ fn start_sites_wake_a_topic_and_blocked_hosts_leave_it() {
     );
 }
 
+/// By edits, by a reload, and over a restart: also where robots.txt leads.
+#[test]
+fn blocks_hold_where_robots_txt_leads() {
+    let (_runtime, web, place, daemon, client) = at_rest();
+    let blocked = "gulls-dinghy.example";
+    for (host, target) in [
+        ("relay.example", "http://gulls-dinghy.example/robots.txt"),
+        (
+            "relay-port.example",
+            "http://gulls-dinghy.example:8080/robots.txt",
+        ),
+        (
+            "relay-www.example",
+            "https://www.gulls-dinghy.example/robots.txt",
+        ),
+        (
+            "other-relay.example",
+            "http://bay-regatta.example/robots.txt",
+        ),
+    ] {
+        web.script(host, move |asked, _| match asked {
+            "/robots.txt" => crate::pathologies::Reply::redirect(target),
+            _ => crate::pathologies::Reply::html("<title>Regatta</title><p>sail</p>"),
+        });
+    }
+    let path = "/v1/topics/boats/try";
+    let block = client.write("PUT", &format!("/v1/blocks/{blocked}"), &json!({}));
+    assert_eq!(block.status, 200, "{block:?}");
+    let seen = |host: &str| {
+        let www = format!("www.{host}");
+        web.requests(host).len() + web.requests(&www).len()
+    };
+    let before = seen(blocked);
+    let refused = |client: &Client, hosts: &[&str]| {
+        for host in hosts {
+            let url = json!({ "url": format!("http://{host}/") });
+            assert_eq!(
+                client.write("POST", path, &url).code(),
+                "conflict",
+                "{host}"
+            );
+        }
+    };
+    let relays = [
+        "relay.example",
+        "relay-port.example",
+        "relay-www.example",
+        blocked,
+    ];
+    refused(&client, &relays);
+    assert_eq!(seen(blocked), before);
+    // A reload brings lists of its own.
+    let other = "bay-regatta.example";
+    let (all, before_other) = (
+        fs::read_to_string(place.path("daemon.toml")).expect("settings"),
+        seen(other),
+    );
+    let all = format!("{all}[external]\nblock = ['{other}']\n");
+    fs::write(place.path("daemon.toml"), all).expect("settings");
+    daemon.signal("HUP");
+    daemon.hear("reloaded");
+    refused(&client, &["other-relay.example", "relay.example"]);
+    assert_eq!((seen(blocked), seen(other)), (before, before_other));
+    drop(daemon);
+    let daemon = Daemon::start(&place);
+    let client = Client::of(&daemon);
+    refused(&client, &relays);
+    refused(&client, &["other-relay.example"]);
+    assert_eq!((seen(blocked), seen(other)), (before, before_other));
+    let path_of_block = format!("/v1/blocks/{blocked}");
+    assert_eq!(
+        client.write("DELETE", &path_of_block, &json!({})).status,
+        204
+    );
+    let url = json!({ "url": "http://relay.example/" });
+    assert_eq!(client.write("POST", path, &url).status, 200);
+    assert!(seen(blocked) > before);
+}
+
 #[test]
 fn pages_are_tried_against_the_model() {
     let (_runtime, web, _place, _daemon, mut client) = at_rest();

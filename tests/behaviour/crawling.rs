@@ -187,7 +187,7 @@ fn what_was_found_is_listed_and_explained() {
     let mut rows = csv.lines();
     assert_eq!(
         rows.next(),
-        Some("seq,host,verdict,confidence,pages,start,judged_at,decision")
+        Some("seq,host,verdict,confidence,pages,start,judged_at,decision,noindex")
     );
     assert!(rows.clone().count() > 3 && rows.clone().count() < relevant.len());
     assert!(

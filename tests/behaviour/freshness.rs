@@ -43,24 +43,25 @@ fn move_back(record: &mut Value, by: Duration) {
 }
 
 /// A crawl over a web that changes from time to time.
-struct History {
+pub(crate) struct History {
     runtime: Runtime,
     store: KeyValueStore,
-    settings: Settings,
+    pub(crate) settings: Settings,
     goals: Goals,
+    pub(crate) metrics: Metrics,
     start: &'static str,
 }
 
 /// What came of one run.
-struct Run {
-    shown: Vec<ShownVerdict>,
-    reason: EndReason,
-    totals: TopicTotals,
-    web: Arc<ScriptedWeb>,
+pub(crate) struct Run {
+    pub(crate) shown: Vec<ShownVerdict>,
+    pub(crate) reason: EndReason,
+    pub(crate) totals: TopicTotals,
+    pub(crate) web: Arc<ScriptedWeb>,
 }
 
 impl History {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut settings = Settings::default();
         settings.external.crawlers = 1;
         Self {
@@ -68,20 +69,22 @@ impl History {
             store: KeyValueStore::in_memory().expect("memory"),
             settings,
             goals: Goals::default(),
+            metrics: Metrics::new(),
             start: "http://hub.example/",
         }
     }
 
     /// Crawls until there is a reason to end.
-    fn crawl(&self, web: ScriptedWeb) -> Run {
+    pub(crate) fn crawl(&mut self, web: ScriptedWeb) -> Run {
         let web = Arc::new(web);
+        self.metrics = Metrics::new();
         let internal = self.settings.internal;
         let topic = TopicCrawl {
             name: "sailing".to_owned(),
             crawler: InternalCrawler::new(web.clone(), model(), internal, LIMITS),
             ordering: ordering(&self.settings.external),
             goals: self.goals,
-            metrics: CrawlMetrics::register(&Metrics::new()),
+            metrics: CrawlMetrics::register(&self.metrics),
         };
         let mut shown = Vec::new();
         let (reason, totals) = self.runtime.block_on(async {
@@ -104,7 +107,7 @@ impl History {
     }
 
     /// Lets time pass.
-    fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         self.store = self.runtime.block_on(async {
             let mut dump = self.store.dump();
             let mut moved: Vec<DumpLine> = Vec::new();
@@ -120,7 +123,7 @@ impl History {
     }
 
     /// All verdicts, in the order of their numbers.
-    fn judged(&self) -> Vec<JudgedSite> {
+    pub(crate) fn judged(&self) -> Vec<JudgedSite> {
         self.runtime.block_on(async {
             let topics = self.store.topics().await.expect("topics");
             let judged = self.store.judged(topics[0].1, 0, 1_000).await;
@@ -128,7 +131,7 @@ impl History {
         })
     }
 
-    fn verdict(&self, host: &str) -> JudgedSite {
+    pub(crate) fn verdict(&self, host: &str) -> JudgedSite {
         let mut judged = self.judged().into_iter();
         let judged = judged.find(|judged| judged.site.as_str() == host);
         judged.expect("a verdict")

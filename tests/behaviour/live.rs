@@ -247,10 +247,22 @@ fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
         | RobotsFault::Resets
         | RobotsFault::RedirectPrivate
         | RobotsFault::Delay3600 => ("deferred", "deferred"),
+        // What a gatekeeper says is not what the site says.
+        RobotsFault::ChallengeHeader
+        | RobotsFault::ChallengeHeader200
+        | RobotsFault::Challenge200
+        | RobotsFault::Challenge202
+        | RobotsFault::Challenge401
+        | RobotsFault::Challenge403
+        | RobotsFault::Challenge503
+        | RobotsFault::Rules202 => ("deferred", "deferred"),
         // 2.3.1.3: unavailable is full allow. So is what has no rules in it, or has its
         // rules beyond the 500 KiB of 2.5, or more redirects than the five of 2.3.1.2.
-        RobotsFault::Status403
+        RobotsFault::Status401
+        | RobotsFault::Status403
         | RobotsFault::Status404
+        | RobotsFault::Challenge404
+        | RobotsFault::HtmlWithRules
         | RobotsFault::SixRedirects
         | RobotsFault::RedirectLoop
         | RobotsFault::LateRule

@@ -12,6 +12,8 @@ mod markup;
 mod terms;
 
 // === the live web ===
+mod blocks;
+mod gates;
 mod generated;
 mod guard;
 mod live;
@@ -25,6 +27,7 @@ mod scripted_web;
 
 // === the store ===
 mod directory;
+mod platforms;
 mod stores;
 
 // === the external crawler ===

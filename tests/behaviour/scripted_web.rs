@@ -41,6 +41,20 @@ impl ScriptedWeb {
         self
     }
 
+    /// A page of any status, with headers beside its type.
+    pub(crate) fn page_with(
+        mut self,
+        url: &str,
+        status: u16,
+        headers: &[(&'static str, &str)],
+        body: &str,
+    ) -> Self {
+        let mut all = vec![("content-type", "text/html")];
+        all.extend(headers);
+        self.add(url, status, &all, body);
+        self
+    }
+
     /// Robots may not read what begins with this path.
     pub(crate) fn closed(self, path: &'static str) -> Self {
         Self {

@@ -68,6 +68,7 @@ pub(crate) fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
         recheck_after: Some(RECHECK_AFTER),
         watched_pages: 5_000,
         hosts: Arc::default(),
+        platforms: Arc::default(),
     }
 }
 

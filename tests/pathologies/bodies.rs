@@ -17,6 +17,17 @@ pub(super) static DOUBLE_BOMB: LazyLock<Bytes> = LazyLock::new(|| gzip(&HTML_BOM
 pub(super) static RULES_BOMB: LazyLock<Bytes> =
     LazyLock::new(|| bomb(b"User-agent: *\nDisallow: /private\n"));
 
+/// The page of a gatekeeper, as small sites put it before themselves.
+pub(crate) const CHALLENGE: &str = "<!doctype html><html lang=en><head>\
+    <title>Making sure you're not a bot!</title>\
+    <meta name=robots content=\"noindex,nofollow\">\
+    <script id=\"anubis_version\" type=\"application/json\">\"v1.20.0\"</script>\
+    <script id=\"anubis_challenge\" type=\"application/json\">{\"rules\":{}}</script>\
+    <script async type=module src=\"/.within.website/x/cmd/anubis/static/js/main.mjs\"></script>\
+    </head><body><h1>Making sure you're not a bot!</h1><p>Loading...</p>\
+    <p>Please wait a moment while we ensure the security of your connection.</p>\
+    <a href=\"/trap\">trap</a> <a href=\"https://gate.example/\">Protected</a></body></html>";
+
 /// The links of an ordinary site. They are few, so that crawls of it end.
 const SITE: [&str; 6] = ["/", "/about", "/news", "/news/1", "/news/2", "/contact"];
 

@@ -65,6 +65,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use answers::Reply;
+pub(crate) use bodies::CHALLENGE;
 pub(crate) use faults::Fault;
 pub(crate) use journal::SeenRequest;
 pub(crate) use robots::RobotsFault;

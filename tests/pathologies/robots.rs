@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
-use super::bodies::{RULES_BOMB, gzip, noise, page};
+use super::bodies::{CHALLENGE, RULES_BOMB, gzip, noise, page};
 use super::faults::Asked;
 
 host_names! {
@@ -59,6 +59,28 @@ host_names! {
         Gzip = "robots-gzip",
         /// 1 GiB of rules against `/private`, as gzip.
         Bomb = "robots-bomb",
+        /// A challenge that is known by its header alone, with status 403.
+        ChallengeHeader = "robots-challenge-header",
+        /// The same with status 200.
+        ChallengeHeader200 = "robots-challenge-header-200",
+        /// The page of a gatekeeper, with status 200.
+        Challenge200 = "robots-challenge-200",
+        /// The same with status 202.
+        Challenge202 = "robots-challenge-202",
+        /// The same with status 401.
+        Challenge401 = "robots-challenge-401",
+        /// The same with status 403.
+        Challenge403 = "robots-challenge-403",
+        /// The same with status 503.
+        Challenge503 = "robots-challenge-503",
+        /// The same with status 404.
+        Challenge404 = "robots-challenge-404",
+        /// Rules against `/private`, with status 202.
+        Rules202 = "robots-rules-202",
+        /// 401, and a page that says no more than that.
+        Status401 = "robots-401",
+        /// A page that quotes rules against everything, with status 200.
+        HtmlWithRules = "robots-html-rules",
     }
 }
 
@@ -110,9 +132,34 @@ impl RobotsFault {
             Self::Bom => Reply::text(format!("\u{feff}{RULES}")),
             Self::EvilWildcards => Reply::text(evil_wildcards()),
             Self::Gzip => Reply::text(gzip(RULES.as_bytes())).header("Content-Encoding", "gzip"),
+            Self::ChallengeHeader => Reply::status(403).header("cf-mitigated", "challenge"),
+            Self::ChallengeHeader200 => Reply::text(RULES).header("cf-mitigated", "challenge"),
+            Self::Challenge200 => challenge(200),
+            Self::Challenge202 => challenge(202),
+            Self::Challenge401 => challenge(401),
+            Self::Challenge403 => challenge(403),
+            Self::Challenge503 => challenge(503),
+            Self::Challenge404 => challenge(404),
+            Self::Rules202 => Reply {
+                status: 202,
+                ..Reply::text(RULES)
+            },
+            Self::Status401 => Reply::status(401),
+            Self::HtmlWithRules => Reply::html(
+                "<!DOCTYPE html><title>robots.txt explained</title><pre>\n\
+                 User-agent: *\nDisallow: /\n</pre>",
+            ),
             Self::Bomb => Reply::text(RULES_BOMB.clone()).header("Content-Encoding", "gzip"),
         };
         reply.into()
+    }
+}
+
+/// What a gatekeeper says instead of the site.
+fn challenge(status: u16) -> Reply {
+    Reply {
+        status,
+        ..Reply::html(CHALLENGE)
     }
 }
 

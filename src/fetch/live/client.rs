@@ -28,6 +28,7 @@ use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
 use super::connector::{Connector, Route};
+use super::host_guard::HostGuard;
 use super::names::NoWay;
 use super::patience::{Lost, Patience};
 use super::robots_rules;
@@ -52,6 +53,7 @@ const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
 #[derive(Debug)]
 pub(super) struct Client {
     connector: Connector,
+    guard: Arc<HostGuard>,
     connections: Arc<Connections>,
     waiting: WaitingRoom,
     recorder: Option<Recorder>,
@@ -131,6 +133,7 @@ impl From<FetchError> for Failure {
 impl Client {
     pub(super) fn new(
         settings: &FetchSettings,
+        guard: Arc<HostGuard>,
         connections: Connections,
         waiting: &WaitingRoom,
         user_agent: HeaderValue,
@@ -138,6 +141,7 @@ impl Client {
     ) -> Result<Self, TlsSettingsError> {
         Ok(Self {
             connector: Connector::new(settings)?,
+            guard,
             connections: Arc::new(connections),
             waiting: waiting.clone(),
             recorder,
@@ -159,6 +163,7 @@ impl Client {
         site: &SiteId,
         wanted: Wanted,
     ) -> Result<Answer, FetchError> {
+        self.guard.check(site)?;
         let mut idle = self.connections.take_idle(page, site);
         loop {
             let is_kept = idle.is_some();
@@ -166,6 +171,7 @@ impl Client {
                 Some(connection) => {
                     let turn = self.connector.keep_pace_of(site, &connection);
                     self.waiting.wait_for(turn).await?;
+                    self.guard.check(site)?;
                     (connection, self.limits.request)
                 }
                 // Boxed, because it is rare and would make every fetch larger.
@@ -195,6 +201,7 @@ impl Client {
             .await?;
         let turn = self.connector.keep_pace(site, &route);
         self.waiting.wait_for(turn).await?;
+        self.guard.check(site)?;
         self.connections
             .with_descriptor(|| self.connect_on(page, &route))
             .await

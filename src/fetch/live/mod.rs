@@ -4,6 +4,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
+//! | `host_guard.rs` | does the operator let the host be asked; again after each wait |
 //! | `robots.rs`, `robots_rules.rs` | may the page be read at all |
 //! | `turns.rs` | is it our turn at this site |
 //! | `connections.rs` | is a connection open, may another one be |
@@ -12,13 +13,14 @@
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
 //! | `client.rs`, `patience.rs` | one request and one response, within limits |
 //!
-//! Invariants: what robots.txt forbids is never asked for, every address is checked when it
+//! Invariants: what robots.txt forbids or the operator blocks is never asked for, every address is checked when it
 //! is connected to, and waiting for one site never holds up another.
 
 mod address_guard;
 mod client;
 mod connections;
 mod connector;
+mod host_guard;
 mod name_sockets;
 mod names;
 mod pace;
@@ -28,7 +30,8 @@ mod robots_rules;
 mod tls;
 mod turns;
 
-use std::sync::Once;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,9 +40,9 @@ use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::config::{FetchSettings, PolitenessSettings};
+use crate::config::{FetchSettings, HostLists, PolitenessSettings};
 use crate::telemetry::clock;
-use crate::web::{FetchedPage, PageUrl, Transfer};
+use crate::web::{FetchedPage, PageUrl, SiteId, Transfer};
 
 use super::Fetcher;
 use super::error::{ErrorKind, FetchError};
@@ -47,6 +50,7 @@ use super::metrics::FetchMetrics;
 use super::recorder::Recorder;
 use client::{Answer, Client, Wanted};
 use connections::Connections;
+use host_guard::HostGuard;
 use robots::{Road, Robots};
 use tls::TlsSettingsError;
 use turns::{Reception, Turns};
@@ -64,6 +68,7 @@ const LONGEST_RETRY: Duration = Duration::from_hours(365 * 24);
 /// The live web as a fetcher. Everything that shares it shares its politeness.
 #[derive(Debug)]
 pub struct LiveWeb {
+    guard: Arc<HostGuard>,
     robots: Robots,
     turns: Turns,
     client: Client,
@@ -102,16 +107,19 @@ impl LiveWeb {
         let user_agent = user_agent.map_err(|_| LiveWebError::NoContact)?;
         let room = room_for(settings.limits.connections);
         let connections = Connections::new(room, settings.limits.idle, metrics.connections());
+        let guard: Arc<HostGuard> = Arc::default();
         Ok(Self {
             robots: Robots::new(&settings.politeness),
             turns: Turns::new(settings.politeness.clone()),
             client: Client::new(
                 settings,
+                Arc::clone(&guard),
                 connections,
                 metrics.waiting_room(),
                 user_agent,
                 recorder,
             )?,
+            guard,
             metrics,
             come_back: settings.politeness.come_back,
             no_contact: Once::new(),
@@ -131,6 +139,22 @@ impl LiveWeb {
     pub fn set_pace(&self, politeness: &PolitenessSettings) {
         self.turns
             .set_pace(politeness.pause, politeness.longest_wait);
+    }
+
+    /// Asks only hosts that these lists let in, from now on: also where redirects and robots.txt
+    /// lead.
+    pub fn set_host_lists(&self, lists: HostLists) {
+        self.guard.set_lists(lists);
+    }
+
+    /// Beside the lists, asks none of these from now on.
+    pub fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
+        self.guard.set_blocks(blocks);
+    }
+
+    /// Blocks one more, or lets it be asked again.
+    pub fn set_block(&self, site: &SiteId, is_blocked: bool) {
+        self.guard.set_block(site, is_blocked);
     }
 
     /// How many connections are open, idle ones included.
@@ -160,6 +184,7 @@ impl LiveWeb {
         wanted: Wanted,
     ) -> Result<Answer, FetchError> {
         let site = url.site();
+        self.guard.check(&site)?;
         let turn = self.turns.take(&site, crawl_delay);
         let turn = self.metrics.waiting_room().wait_for(turn).await?;
         let answer = self.client.get(url, &site, wanted).await;

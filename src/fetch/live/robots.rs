@@ -2,11 +2,17 @@
 //!
 //! | what came | what it means (section 2.3.1) |
 //! |---|---|
-//! | 2xx | its rules |
+//! | a challenge: by a header; 2xx other than 200; 401, 403, 429, 503 or HTML of status 200 with the body of one | nothing may be read for now, because a gatekeeper answered |
+//! | 200 | its rules; HTML has none |
 //! | 3xx | followed up to five times, to other hosts too; more is as if there were none |
+//! | 3xx to a host that the operator blocks, or does not allow | nothing is asked there, and nothing of the site is read: it counts as blocked |
 //! | 429, 5xx | nothing may be read for now |
 //! | other 4xx | everything may be read |
 //! | no answer or half of one, though the host can be connected to | nothing may be read for now |
+//!
+//! What a challenge is known by stands in [`crate::web::challenge`]. Gatekeepers ask robots
+//! for a browser with whatever status they like; taken for the site's own answer, a 403 would
+//! allow everything.
 //!
 //! Invariant: a page is asked for only after the rules of its own origin are known and
 //! allow it. Memory for rules is bounded by weight.
@@ -21,8 +27,8 @@ use tokio::time::Instant;
 
 use crate::config::PolitenessSettings;
 use crate::fetch::body::Body;
-use crate::fetch::error::FetchError;
-use crate::web::{DeferralCause, PageUrl};
+use crate::fetch::error::{ErrorKind, FetchError};
+use crate::web::{DeferralCause, PageUrl, challenge};
 
 use super::PRODUCT_TOKEN;
 use super::client::Answer;
@@ -55,8 +61,8 @@ pub(super) struct Robots {
 /// What is known about one origin.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// None if they cannot be had for now.
-    rules: Option<RobotsRules>,
+    /// Why not, if they cannot be had for now.
+    rules: Result<RobotsRules, DeferralCause>,
     expires: Instant,
 }
 
@@ -144,6 +150,15 @@ impl Robots {
                 Ok(answer) => answer,
                 // The host itself is out of reach, and so is the page.
                 Err(error) if requests == 0 && error.kind.is_before_http() => return Err(error),
+                // Without its rules nothing is read. Nothing is remembered either, because the
+                // operator may think otherwise later.
+                Err(error) if error.kind == ErrorKind::Blocked => {
+                    let (site, host) = (page.site(), url.site());
+                    let message =
+                        format!("the rules of {site} are at {host}, which the operator blocks");
+                    let error = FetchError::new(ErrorKind::Blocked, message);
+                    return Err(error.with_robots_requests(requests));
+                }
                 // It was not asked for, so nothing is known about it.
                 Err(error) if error.kind.is_deferral() => {
                     return Err(error.with_robots_requests(requests));
@@ -161,6 +176,10 @@ impl Robots {
                 url = target;
                 continue;
             }
+            if let Some(gatekeeper) = gatekeeper(status, &answer) {
+                tracing::debug!(%url, gatekeeper, "a challenge instead of robots.txt");
+                return Ok((self.challenged(&answer), requests));
+            }
             return Ok((self.read(status, &answer), requests));
         }
         Ok((self.found(RobotsRules::allow_all()), MAX_REDIRECTS + 1))
@@ -174,7 +193,7 @@ impl Robots {
             status if status.is_server_error() => {
                 self.unavailable(retry_after(&answer.parts.headers))
             }
-            status if status.is_success() => {
+            status if status.is_success() && !is_html(&answer.body) => {
                 let text = whole_lines(&answer.body);
                 self.found(RobotsRules::parse(text, PRODUCT_TOKEN))
             }
@@ -184,16 +203,25 @@ impl Robots {
 
     fn found(&self, rules: RobotsRules) -> Known {
         Known {
-            rules: Some(rules),
+            rules: Ok(rules),
             expires: Instant::now() + self.max_age,
         }
     }
 
     fn unavailable(&self, retry_after: Option<Duration>) -> Known {
+        self.later(retry_after, DeferralCause::RobotsUnavailable)
+    }
+
+    fn challenged(&self, answer: &Answer) -> Known {
+        let wait = retry_after(&answer.parts.headers);
+        self.later(wait, DeferralCause::Challenged)
+    }
+
+    fn later(&self, retry_after: Option<Duration>, cause: DeferralCause) -> Known {
         let wait = retry_after.unwrap_or(self.come_back).max(SHORTEST_BREAK);
         let day = Duration::from_hours(24);
         Known {
-            rules: None,
+            rules: Err(cause),
             expires: Instant::now() + wait.min(day),
         }
     }
@@ -204,11 +232,35 @@ impl Robots {
 impl Known {
     /// The rules, or the time at which to ask for them again.
     pub(super) fn rules(&self, page: &PageUrl) -> Result<&RobotsRules, FetchError> {
-        self.rules.as_ref().ok_or_else(|| {
+        self.rules.as_ref().map_err(|cause| {
             let wait = self.expires.saturating_duration_since(Instant::now());
-            deferred(&page.site(), wait, DeferralCause::RobotsUnavailable)
+            deferred(&page.site(), wait, *cause)
         })
     }
+}
+
+/// The gatekeeper that answered instead of the site, if one did. A site has no reason to
+/// answer with any other success than 200, and some gatekeepers do.
+fn gatekeeper(status: StatusCode, answer: &Answer) -> Option<&'static str> {
+    let by_headers = challenge::gatekeeper_by_headers(&answer.parts.headers);
+    let by_body = || match status.as_u16() {
+        200 if !is_html(&answer.body) => None,
+        200 | 401 | 403 | 429 | 503 => challenge::gatekeeper_by_body(&answer.body.bytes),
+        201..=299 => Some("unknown"),
+        _ => None,
+    };
+    by_headers.or_else(by_body)
+}
+
+/// Whether a body is a page: no line of rules begins like this.
+fn is_html(body: &Body) -> bool {
+    let text = body.bytes.strip_prefix(b"\xef\xbb\xbf");
+    let text = text.unwrap_or(&body.bytes).trim_ascii_start();
+    let begins = |tag: &[u8]| {
+        let start = text.get(..tag.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(tag))
+    };
+    begins(b"<!doctype html") || begins(b"<html")
 }
 
 /// A line that was cut may forbid more than it was meant to.
@@ -237,7 +289,6 @@ mod tests {
     use tokio::time::{advance, sleep};
 
     use super::*;
-    use crate::fetch::error::ErrorKind;
     use crate::telemetry::clock;
 
     const HOUR: Duration = Duration::from_hours(1);

@@ -296,6 +296,7 @@ pub(super) fn deferred(site: &SiteId, wait: Duration, cause: DeferralCause) -> F
         DeferralCause::RobotsUnavailable => "robots.txt, which cannot be had,",
         DeferralCause::CrowdedAddress => "the address, which many sites share,",
         DeferralCause::OwnTrouble(_) => "trouble of our own",
+        DeferralCause::Challenged => "a gatekeeper before the site",
     };
     let message = format!("{site} is due in {} s: {why} asks for it", wait.as_secs());
     FetchError::new(ErrorKind::Deferred { not_before, cause }, message)

@@ -84,6 +84,8 @@ pub(super) struct SiteLine {
     decision: Option<DecisionView>,
     /// Whether it is on the list that the feed tells of
     listed: bool,
+    /// Whether its homepage asks not to be indexed, and the settings want that marked
+    noindex: bool,
 }
 
 /// What an editor says about a site
@@ -310,6 +312,7 @@ impl SiteLine {
             address: judged.address.map(|address| address.to_string()),
             decision: found.decision.map(DecisionView::new),
             listed: found.is_listed,
+            noindex: judged.noindex,
         }
     }
 }

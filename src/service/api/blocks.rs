@@ -105,7 +105,7 @@ pub(super) async fn block(
         site: site.clone(),
         note: checked_note(sent.note)?,
     };
-    api.store.edit(edit).await?;
+    api.edit_block(&site, edit).await?;
     match api.store.block_of(&site).await? {
         Some(block) => Ok(Json(BlockNote::new(&site, block))),
         None => Err(Problem::conflict(format!(
@@ -133,9 +133,28 @@ pub(super) async fn unblock(
     Named(host): Named<String>,
 ) -> Result<StatusCode, Problem> {
     let site = site(&host)?;
-    api.store.edit(Edit::Unblock { site }).await?;
+    let edit = Edit::Unblock { site: site.clone() };
+    api.edit_block(&site, edit).await?;
     api.wake_topics();
     Ok(StatusCode::NO_CONTENT)
+}
+
+// === impl Api ===
+
+impl Api {
+    /// Changes a block on the disk and before the web, in the same order if several do. Whoever
+    /// leaves in the middle leaves the host blocked.
+    async fn edit_block(&self, site: &SiteId, edit: Edit) -> Result<(), Problem> {
+        let _alone = self.blocking.lock().await;
+        if matches!(edit, Edit::Block { .. }) {
+            self.web.set_block(site, true);
+        }
+        let edited = self.store.edit(edit).await;
+        let is_blocked = self.store.block_of(site).await?.is_some();
+        self.web.set_block(site, is_blocked);
+        edited?;
+        Ok(())
+    }
 }
 
 // === impl BlockNote ===

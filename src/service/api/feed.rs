@@ -65,6 +65,8 @@ pub(super) struct FeedLine {
     alias_of: Option<String>,
     /// What an editor says about it
     decision: Option<&'static str>,
+    /// Whether its homepage asks not to be indexed, and the settings want that marked
+    noindex: bool,
 }
 
 /// The changes of a list in the order of their numbers, one a line. For each site the last
@@ -149,6 +151,7 @@ impl FeedLine {
             at: date(entry.at),
             alias_of: entry.judged.alias_of.map(|page| page.site().to_string()),
             decision: entry.decision.map(|decision| decision.opinion.name()),
+            noindex: entry.judged.noindex,
         }
     }
 }

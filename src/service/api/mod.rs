@@ -77,6 +77,8 @@ pub(super) struct Api {
     pub(super) trials: Arc<Semaphore>,
     /// Who pauses and who resumes come one after the other.
     pub(super) pausing: Mutex<()>,
+    /// And who blocks and who lets in again.
+    pub(super) blocking: Mutex<()>,
 }
 
 #[derive(OpenApi)]

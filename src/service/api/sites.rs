@@ -128,6 +128,8 @@ struct MachineView {
     /// The site that this one only leads to
     alias_of: Option<String>,
     address: Option<String>,
+    /// Whether its homepage asks not to be indexed, and the settings want that marked
+    noindex: Option<bool>,
 }
 
 /// One request for a page and what came of it
@@ -519,6 +521,7 @@ impl MachineView {
             stop_reason: Some(judged.stop_reason),
             alias_of: judged.alias_of.map(|page| page.site().to_string()),
             address: judged.address.map(|address| address.to_string()),
+            noindex: Some(judged.noindex),
         }
     }
 }

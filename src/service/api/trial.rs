@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
-use crate::fetch::Fetcher;
+use crate::fetch::{ErrorKind, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
     FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
@@ -131,9 +131,16 @@ impl Api {
             return Err(Problem::conflict(format!("{site} is blocked")));
         }
         let fetched = self.web.fetch(url).await;
-        let fetched = fetched.map_err(|error| Problem::unreachable(error.to_string()))?;
+        let fetched = fetched.map_err(|error| match error.kind {
+            ErrorKind::Blocked => Problem::conflict(error.to_string()),
+            _ => Problem::unreachable(error.to_string()),
+        })?;
         if let Some(target) = fetched.redirect_target() {
             let message = format!("the page leads to {target}; try that");
+            return Err(Problem::unreachable(message));
+        }
+        if let Some(gatekeeper) = fetched.gatekeeper() {
+            let message = format!("a gatekeeper ({gatekeeper}) answers instead of the site");
             return Err(Problem::unreachable(message));
         }
         match fetched.status.is_success() {

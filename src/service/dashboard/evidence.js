@@ -9,10 +9,11 @@ const MOST_WORDS = 10;
 
 // === verdicts ===
 
-export function verdictMark({ verdict, undecided_reason: reason, alias_of: aliasOf }) {
+export function verdictMark({ verdict, undecided_reason: reason, alias_of: aliasOf, noindex }) {
   const known = ['relevant', 'irrelevant', 'undecided'].includes(verdict) ? verdict : 'unvisited';
   const text = known === 'unvisited' ? 'not visited yet' : known;
-  const why = aliasOf ? [' alias of ', hostLink(aliasOf)] : reason ? [' ', foreign(label(reason))] : [];
+  const mark = reason ?? (noindex ? 'noindex' : null);
+  const why = aliasOf ? [' alias of ', hostLink(aliasOf)] : mark ? [' ', foreign(label(mark))] : [];
   return h('span', { class: 'verdict' }, h('span', { class: `mark ${known}` }, text), why);
 }
 

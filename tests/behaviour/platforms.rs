@@ -1,0 +1,256 @@
+//! Platforms: who is an author of their own, for the share of a domain and for ranks, also in
+//! stores that were written when less was known.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sitescout::store::{DumpLine, KeyValueStore, SiteStore, Standing, TopicOpening};
+use sitescout::web::{Platforms, Verdict};
+
+use crate::stores::{Combined, Shelf, edge, opening};
+use crate::warc::WarcBuilder;
+
+/// A topic for which these are platforms, too.
+fn with(platforms: &[&str]) -> TopicOpening {
+    let platforms: Vec<String> = platforms.iter().map(|name| (*name).to_owned()).collect();
+    TopicOpening {
+        platforms: Arc::new(Platforms::with(&platforms)),
+        ..opening(Combined)
+    }
+}
+
+async fn standing(shelf: &Shelf, host: &str) -> Standing {
+    let site = host.parse().expect("a host");
+    let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+    file.expect("a file").standing
+}
+
+fn is_near(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-6
+}
+
+/// Ten names below a domain.
+fn below(domain: &str) -> Vec<String> {
+    (0..10).map(|at| format!("h{at}.{domain}")).collect()
+}
+
+async fn enter(shelf: &Shelf, hosts: &[String]) -> usize {
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    shelf.enter(&hosts, false).await
+}
+
+/// By hand: three blogs recommend with 0.9 and somebody else with 0.1; as four domains that is
+/// 0.7 on average, as two it would be 0.5.
+#[tokio::test]
+async fn blogs_of_one_platform_are_domains_of_their_own() {
+    for platform in [
+        "wordpress.com",
+        "substack.com",
+        "tumblr.com",
+        "neocities.org",
+        "weebly.com",
+        "livejournal.com",
+        "over-blog.com",
+    ] {
+        let store = KeyValueStore::in_memory().expect("memory");
+        let shelf = Shelf::over(store, None).await;
+        // The front of the platform is a site of its own, by one name.
+        let www = format!("www.{platform}");
+        assert_eq!(shelf.enter(&[platform, &www], false).await, 1);
+        assert_eq!(enter(&shelf, &below(platform)).await, 10, "{platform}");
+        assert_eq!(enter(&shelf, &below("farm.test")).await, 3, "others share");
+        let pages = below("alice.substack.com");
+        assert_eq!(enter(&shelf, &pages).await, 3, "and so do parts of a blog");
+        shelf.take(99).await;
+        let blogs = below(platform);
+        for blog in &blogs[..3] {
+            let edges = vec![edge("target.org", 0.9, 0.9)];
+            shelf.judge(blog, Verdict::Relevant, edges).await;
+        }
+        let edges = vec![edge("target.org", 0.1, 0.1)];
+        shelf
+            .judge("h0.farm.test", Verdict::Irrelevant, edges)
+            .await;
+        let target = standing(&shelf, "target.org").await;
+        assert_eq!((target.edges, target.domains), (4, 4), "{platform}");
+        assert!(is_near(target.global, 0.7), "{target:?}");
+    }
+}
+
+/// A store that was written when nobody knew of the platform: by hand, two sites of it with 0.9
+/// and another one with 0.1 weigh 0.5 as two domains and 0.633 as three.
+#[tokio::test]
+async fn a_store_of_before_is_counted_anew() {
+    for shelf in Shelf::all().await {
+        assert_eq!(enter(&shelf, &below("farm.test")).await, 3);
+        shelf.enter(&["honest.test", "leads.farm.test"], true).await;
+        let rival = vec![edge("rival.org", 0.6, 0.6), edge("target.org", 0.1, 0.1)];
+        shelf.take(99).await;
+        shelf.judge("honest.test", Verdict::Relevant, rival).await;
+        for host in ["h0.farm.test", "h1.farm.test"] {
+            let edges = vec![edge("target.org", 0.9, 0.9)];
+            shelf.judge(host, Verdict::Relevant, edges).await;
+        }
+        let before = standing(&shelf, "target.org").await;
+        assert_eq!((before.edges, before.domains), (3, 2));
+        assert!(is_near(before.global, 0.5));
+        let rival = standing(&shelf, "rival.org").await;
+
+        let again = shelf.store.open_topic(with(&["farm.test"])).await;
+        assert_eq!(again.expect("a topic"), shelf.topic);
+        let after = standing(&shelf, "target.org").await;
+        assert_eq!((after.edges, after.domains), (3, 3));
+        assert!(is_near(after.global, 1.9 / 3.0), "{after:?}");
+        assert_eq!(standing(&shelf, "rival.org").await, rival, "nothing moved");
+        // Who recommends once more is not counted twice.
+        shelf
+            .judge(
+                "h2.farm.test",
+                Verdict::Relevant,
+                vec![edge("target.org", 0.9, 0.9)],
+            )
+            .await;
+        let more = standing(&shelf, "target.org").await;
+        assert_eq!((more.edges, more.domains), (4, 4));
+        assert!(is_near(more.global, 2.8 / 4.0));
+        // Each name has a share of its own now.
+        assert_eq!(enter(&shelf, &below("farm.test")).await, 7);
+        assert_eq!(enter(&shelf, &below("h0.farm.test")).await, 2);
+
+        // And back: they are one again, and have more than their share.
+        let again = shelf.store.open_topic(with(&[])).await;
+        assert_eq!(again.expect("a topic"), shelf.topic);
+        let back = standing(&shelf, "target.org").await;
+        assert_eq!((back.edges, back.domains), (4, 2));
+        assert!(is_near(back.global, 0.5), "{back:?}");
+        assert_eq!(shelf.enter(&["new.farm.test"], false).await, 0);
+        // By the new ranks: 0.6 for the rival, 0.5 for the target.
+        let border = shelf.take(2).await;
+        assert_eq!(border, ["rival.org", "target.org"]);
+    }
+}
+
+/// The same out of a dump, whose counts and sums are those of before.
+#[tokio::test]
+async fn a_dump_of_before_is_counted_anew() {
+    let store = KeyValueStore::in_memory().expect("memory");
+    let shelf = Shelf::over(store, None).await;
+    enter(&shelf, &below("tumblr.com")[..3]).await;
+    shelf.take(99).await;
+    for (host, weight) in [("h0.tumblr.com", 0.9), ("h1.tumblr.com", 0.5)] {
+        let edges = vec![edge("target.org", weight, weight)];
+        shelf.judge(host, Verdict::Relevant, edges).await;
+    }
+    let mut dump = shelf.store.dump();
+    let mut lines: Vec<DumpLine> = Vec::new();
+    let mut is_written = false;
+    while let Some(line) = dump.recv().await {
+        let mut line = serde_json::to_value(line.expect("a record")).expect("JSON");
+        match line["record"].as_str() {
+            Some("domain")
+                if line["domain"]
+                    .as_str()
+                    .is_some_and(|own| own.ends_with(".com")) =>
+            {
+                if is_written {
+                    continue;
+                }
+                is_written = true;
+                line["domain"] = json!("tumblr.com");
+                line["sites"] = json!(3);
+            }
+            Some("site") if line["host"] == "target.org" => {
+                line["site"]["domains"] = json!(1);
+                line["site"]["global"] = json!(0.7);
+                line["site"]["local"] = json!(0.7);
+            }
+            Some("end") => continue,
+            _ => {}
+        }
+        lines.push(serde_json::from_value(line).expect("a record"));
+    }
+    assert!(is_written);
+    let end = json!({ "record": "end", "records": lines.len() });
+    lines.push(serde_json::from_value(end).expect("a record"));
+    let store = KeyValueStore::in_memory().expect("memory");
+    store.load(lines).await.expect("a store");
+    let old = Shelf::over(store, None).await;
+    let target = standing(&old, "target.org").await;
+    assert_eq!((target.edges, target.domains), (2, 2));
+    assert!(is_near(target.global, 0.7), "{target:?}");
+    assert_eq!(enter(&old, &below("tumblr.com")).await, 7);
+}
+
+/// The whole program, with and without a platform of the operator's.
+#[test]
+fn a_crawl_takes_up_every_author_of_a_platform() {
+    let club = |name: &str, links: &[String]| {
+        let links: Vec<String> = links
+            .iter()
+            .map(|to| format!("<a href='https://{to}/'>{to}</a> "))
+            .collect();
+        format!(
+            "<title>{name} yacht club</title><p>sailing regatta yacht keel mast boat sail harbour \
+             dinghy crew wind club race mooring tiller jib skipper at {name}</p>{}",
+            links.concat()
+        )
+    };
+    let domains = ["wordpress.com", "clubs.example", "farm.example"];
+    let hosts: Vec<String> = domains.iter().flat_map(|domain| below(domain)).collect();
+    let mut archive = WarcBuilder::default().page("https://hub.example/", &club("the hub", &hosts));
+    for host in &hosts {
+        archive = archive.page(&format!("https://{host}/"), &club(host, &[]));
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("web.warc"), archive.plain()).expect("room");
+    for (settings, wanted) in [
+        ("", [10, 2, 2]),
+        ("platforms = ['clubs.example']", [10, 10, 2]),
+    ] {
+        let settings = format!("[external]\nsites_per_domain = 2\ncrawlers = 1\n{settings}\n");
+        fs::write(path("c.toml"), settings).expect("room");
+        let models = concat!(env!("CARGO_MANIFEST_DIR"), "/site-models");
+        let arguments = format!(
+            "crawl sailing --json --config c.toml --models {models} --web warc:web.warc \
+             --start hub.example --state {}",
+            wanted[1]
+        );
+        let output = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+            .current_dir(directory.path())
+            .args(arguments.split_whitespace())
+            .output()
+            .expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        let mut judged: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let host = line["host"].as_str().expect("a host").to_owned();
+            if let Some(domain) = domains.iter().find(|domain| host.ends_with(*domain)) {
+                *judged.entry(domain).or_default() += 1;
+            }
+        }
+        let judged: Vec<usize> = domains.iter().map(|domain| judged[domain]).collect();
+        assert_eq!(judged, wanted, "{told}");
+    }
+    // What is no domain is refused, with its place.
+    for wrong in ["'*.example.org'", "'192.0.2.1'", "'org'", "7"] {
+        fs::write(
+            path("c.toml"),
+            format!("[external]\nplatforms = [{wrong}]\n"),
+        )
+        .expect("room");
+        let output = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+            .current_dir(directory.path())
+            .args(["check-config", "c.toml"])
+            .output()
+            .expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{wrong}: {told}");
+        assert!(told.contains("a list of domains"), "{told}");
+    }
+}
