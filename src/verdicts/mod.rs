@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
-use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict};
+use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub use list::{List, ListError, beside, date, put_in_place};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
@@ -66,7 +66,8 @@ pub struct ShownVerdict {
     pub rank: f64,
     /// Whether the crawl began with it.
     pub is_start: bool,
-    /// The address that answered, if enough sites there were judged by now.
+    /// The address that answered, as [`shared_address`] has it, if enough sites there were
+    /// judged by now.
     pub full_address: Option<IpAddr>,
 }
 
@@ -98,7 +99,7 @@ impl Ledger {
                 pages: report.cost.pages,
                 rank: visit.taken.rank,
                 is_start: visit.taken.standing.is_start,
-                full_address: report.address,
+                full_address: report.address.map(shared_address),
             });
             outcomes.push(Outcome {
                 topic: self.topic,

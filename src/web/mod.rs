@@ -18,9 +18,11 @@
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
 //! | [`Entrances`] | the ways into a site | `entrances.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
+//! | [`shared_address`] | what counts as one address | `address.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
+mod address;
 mod confidence;
 mod entrances;
 mod fingerprint;
@@ -36,6 +38,7 @@ mod url;
 mod verdict;
 mod visit;
 
+pub use address::shared_address;
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
 pub use entrances::Entrances;
 pub use fingerprint::{Fingerprint, ModelFingerprint};
