@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
 use super::bodies::{RULES_BOMB, gzip, noise, page};
-use super::faults::Asked;
+use super::faults::{Asked, endless_interim};
 
 host_names! {
     /// What happens to a request for robots.txt.
@@ -59,6 +59,8 @@ host_names! {
         Gzip = "robots-gzip",
         /// 1 GiB of rules against `/private`, as gzip.
         Bomb = "robots-bomb",
+        /// Interim answers for ever.
+        EndlessInterim = "robots-endless-interim",
     }
 }
 
@@ -104,6 +106,7 @@ impl RobotsFault {
             Self::Delay2 => Reply::text("User-agent: *\nCrawl-delay: 2\n"),
             Self::Delay3600 => Reply::text("User-agent: *\nCrawl-delay: 3600\n"),
             Self::Endless => return endless().into(),
+            Self::EndlessInterim => return endless_interim().into(),
             Self::LateRule => Reply::text(late_rule()),
             Self::Html => Reply::html(page(host, "/robots.txt")),
             Self::Binary => Reply::text(noise(&[0, 0xff], 4096)),

@@ -10,7 +10,7 @@
 //! | `names.rs`, `name_sockets.rs`, `address_guard.rs` | where is the host, and may we go there |
 //! | `pace.rs` | has the machine behind the address had its rest |
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
-//! | `client.rs`, `patience.rs` | one request and one response, within limits |
+//! | `client.rs`, `patience.rs`, `meter.rs` | one request and one response, within limits |
 //!
 //! Invariants: what robots.txt forbids is never asked for, every address is checked when it
 //! is connected to, and waiting for one site never holds up another.
@@ -19,6 +19,7 @@ mod address_guard;
 mod client;
 mod connections;
 mod connector;
+mod meter;
 mod name_sockets;
 mod names;
 mod pace;
