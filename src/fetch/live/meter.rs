@@ -203,7 +203,7 @@ mod tests {
             meter.hand_on(piece, &mut framing);
             body += piece;
         }
-        (body, meter.received.into_inner() - body as u64)
+        (body, meter.received.load(Ordering::Relaxed) - body as u64)
     }
 
     #[test]
