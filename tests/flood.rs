@@ -17,7 +17,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use pathologies::{Fault, Pathologies, RobotsFault, TlsFault};
+use pathologies::process::memory;
+use pathologies::{Fault, FrameFlood, Pathologies, RobotsFault, TlsFault};
 
 /// So many hosts have each fault.
 const HOSTS_PER_FAULT: usize = 6;
@@ -55,21 +56,14 @@ fn addresses() -> Vec<String> {
     let robots = RobotsFault::ALL.iter().map(|fault| ("http", fault.name()));
     let tls = TlsFault::ALL.iter().map(|fault| ("https", fault.name()));
     let both = Fault::ALL.iter().map(|fault| ("https", fault.name()));
-    let faults = plain.chain(robots).chain(tls).chain(both);
+    let frames = FrameFlood::ALL.iter().map(|flood| ("https", flood.name()));
+    let faults = plain.chain(robots).chain(tls).chain(both).chain(frames);
     faults
         .flat_map(|(scheme, fault)| {
             let parents = 0..HOSTS_PER_FAULT;
             parents.map(move |parent| format!("{scheme}://{fault}.{scheme}{parent}.example/"))
         })
         .collect()
-}
-
-/// A line of `/proc/self/status`, in bytes.
-fn memory(line: &str) -> usize {
-    let status = fs::read_to_string("/proc/self/status").expect("a Linux");
-    let found = status.lines().find_map(|text| text.strip_prefix(line));
-    let kilobytes = found.expect("the line").trim().trim_end_matches(" kB");
-    kilobytes.parse::<usize>().expect("a number") << 10
 }
 
 #[test]

@@ -4,7 +4,15 @@
 //! together long ago, and servers announce gzip and send plain text. What does not look as
 //! announced is taken as it is; what breaks in the middle is kept up to there.
 //!
-//! Invariant: no result is longer than the limit, however small the input is.
+//! Invariants: no result is longer than the limit, however small the input is. And no decoder
+//! takes more memory beside input and result than [`Body::working_memory`] says, which is at
+//! most 20 MiB:
+//!
+//! | coding | window | working memory |
+//! |---|---|---|
+//! | gzip, deflate | 32 KiB | 128 KiB |
+//! | br | up to 16 MiB (RFC 7932); larger ones are no Brotli | the window and 3.5 MiB of tables |
+//! | zstd | up to 8 MiB (RFC 9659); larger ones are refused | twice the window and 2 MiB |
 
 use std::io::Read;
 
@@ -14,10 +22,17 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
 use ruzstd::decoding::FrameDecoder;
 
+use super::brotli;
 use super::zstd::{self, Frame};
 
 /// Honest servers use one or two; a body under more is taken as it is.
 const MAX_CODINGS: usize = 4;
+
+/// What gzip and deflate take: a window of 32 KiB, tables, and the buffer in between.
+const DEFLATE_MEMORY: usize = 128 << 10;
+
+/// Of results larger than this, memory that is not used is given back.
+const LARGE_RESULT: usize = 64 << 10;
 
 /// A body, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,23 +55,24 @@ impl Body {
     /// Takes off what the headers of an HTTP/1.x message announce.
     pub(crate) fn decode(self, headers: &HeaderMap, limit: usize) -> Self {
         let mut body = self;
-        for header in [TRANSFER_ENCODING, CONTENT_ENCODING] {
-            let codings: Vec<Coding> = headers
-                .get_all(header)
-                .iter()
-                .filter_map(|value| value.to_str().ok())
-                .flat_map(|value| value.split(','))
-                .filter_map(Coding::named)
-                .collect();
-            // Each layer costs a pass over the body, and headers have room for thousands.
-            if codings.len() > MAX_CODINGS {
-                continue;
-            }
-            for coding in codings.into_iter().rev() {
-                body = body.without(coding, limit);
-            }
+        for coding in codings(headers) {
+            body = body.without(coding, limit);
         }
         body
+    }
+
+    /// How much memory [`Self::decode`] takes at most, beside the body and what becomes of it.
+    /// Layers are taken off one after the other, and only of the outermost is known how it
+    /// begins.
+    pub(crate) fn working_memory(&self, headers: &HeaderMap) -> usize {
+        let mut codings = codings(headers).into_iter();
+        let outermost = codings.next().map(|coding| match coding {
+            Coding::Brotli => brotli::memory(&self.bytes).unwrap_or_default(),
+            Coding::Zstd => zstd::largest_window(&self.bytes).map_or(0, zstd::memory),
+            coding => coding.most_memory(),
+        });
+        let others = codings.map(Coding::most_memory);
+        outermost.into_iter().chain(others).max().unwrap_or(0)
     }
 
     fn without(self, coding: Coding, limit: usize) -> Self {
@@ -69,10 +85,8 @@ impl Body {
                 inflate(ZlibDecoder::new(&*self.bytes), limit)
             }
             Coding::Deflate => inflate(DeflateDecoder::new(&*self.bytes), limit),
-            Coding::Brotli => inflate(
-                brotli_decompressor::Decompressor::new(&*self.bytes, 8 * 1024),
-                limit,
-            ),
+            Coding::Brotli if brotli::memory(&self.bytes).is_none() => return self,
+            Coding::Brotli => inflate(brotli::Stream::new(&self.bytes), limit),
             Coding::Zstd => unzstd(&self.bytes, limit),
         };
         if decoded.bytes.is_empty() && decoded.truncated {
@@ -97,6 +111,34 @@ impl Coding {
             _ => None,
         }
     }
+
+    fn most_memory(self) -> usize {
+        match self {
+            Self::Chunked => 0,
+            Self::Gzip | Self::Deflate => DEFLATE_MEMORY,
+            Self::Brotli => brotli::MOST_MEMORY,
+            Self::Zstd => zstd::MOST_MEMORY,
+        }
+    }
+}
+
+/// The layers over a body, the outermost first.
+fn codings(headers: &HeaderMap) -> Vec<Coding> {
+    let mut all = Vec::new();
+    for header in [TRANSFER_ENCODING, CONTENT_ENCODING] {
+        let codings: Vec<Coding> = headers
+            .get_all(header)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(Coding::named)
+            .collect();
+        // Each layer costs a pass over the body, and headers have room for thousands.
+        if codings.len() <= MAX_CODINGS {
+            all.extend(codings.into_iter().rev());
+        }
+    }
+    all
 }
 
 /// RFC 1950, section 2.2. Servers send bare deflate under the same name.
@@ -113,6 +155,10 @@ fn inflate(decoder: impl Read, limit: usize) -> Body {
     let read = decoder.take(limit as u64 + 1).read_to_end(&mut bytes);
     let truncated = read.is_err() || bytes.len() > limit;
     bytes.truncate(limit);
+    // It grew by doubling.
+    if bytes.len() > LARGE_RESULT && bytes.capacity() - bytes.len() > bytes.len() / 4 {
+        bytes.shrink_to_fit();
+    }
     Body {
         bytes: bytes.into(),
         truncated,
@@ -122,17 +168,25 @@ fn inflate(decoder: impl Read, limit: usize) -> Body {
 fn unzstd(mut input: &[u8], limit: usize) -> Body {
     let mut bytes = Vec::new();
     let mut truncated = false;
+    let window = zstd::largest_window(input).unwrap_or_default();
+    // One for all: there may be a frame for every nine bytes.
+    let mut decoder = FrameDecoder::new();
     while !input.is_empty() && !truncated {
-        match Frame::begin(input, FrameDecoder::new(), zstd::CONTENT_WINDOW) {
+        match Frame::begin(input, decoder, window) {
             Ok(mut frame) => {
-                let part = inflate(&mut frame, limit - bytes.len());
-                bytes.extend_from_slice(&part.bytes);
-                truncated = part.truncated;
-                input = frame.into_inner();
+                let read = (&mut frame)
+                    .take((limit - bytes.len()) as u64 + 1)
+                    .read_to_end(&mut bytes);
+                truncated = read.is_err() || bytes.len() > limit;
+                (input, decoder) = frame.into_parts();
             }
-            Err(_) => truncated = true,
+            Err(_) => {
+                truncated = true;
+                break;
+            }
         }
     }
+    bytes.truncate(limit);
     Body {
         bytes: bytes.into(),
         truncated,

@@ -10,6 +10,7 @@
 
 pub mod archive;
 mod body;
+mod brotli;
 mod error;
 mod head;
 pub mod live;

@@ -2,7 +2,8 @@
 //!
 //! A decoder keeps the whole window of a frame before it hands out a byte, and a frame may
 //! ask for a window of any size. So the header is looked at first (RFC 8878, section
-//! 3.1.1.1), and a frame that wants too much is refused.
+//! 3.1.1.1), and a frame that wants too much is refused. That no block makes more than it may
+//! (section 3.1.1.2.4) is seen to by the library.
 
 use std::io::{self, BufRead, Read};
 
@@ -17,6 +18,19 @@ pub(super) const CONTENT_WINDOW: u64 = 8 << 20;
 /// The largest window for archives: what the reference program accepts by default.
 pub(super) const ARCHIVE_WINDOW: u64 = 128 << 20;
 
+/// Windows up to this size are usual, and a body of several frames may go up to it after a
+/// smaller one.
+const USUAL_WINDOW: u64 = 2 << 20;
+
+/// So much is asked of the library at once: it holds it beside the window.
+const PIECE: usize = 64 << 10;
+
+/// What it holds beside that: a block, its literals and its sequences.
+const BLOCK_MEMORY: usize = 2 << 20;
+
+/// The most that decoding a content coding takes.
+pub(super) const MOST_MEMORY: usize = 2 * CONTENT_WINDOW as usize + BLOCK_MEMORY;
+
 /// The longest header a frame can have.
 const MAX_HEADER_BYTES: usize = 18;
 
@@ -29,7 +43,11 @@ pub(super) struct Frame<R: BufRead> {
 impl<R: BufRead> Frame<R> {
     /// Begins a frame. The decoder may hold dictionaries; the buffer of the reader must
     /// hold the header, as those of slices and files do.
-    pub(super) fn begin(mut reader: R, decoder: FrameDecoder, max_window: u64) -> io::Result<Self> {
+    pub(super) fn begin(
+        mut reader: R,
+        mut decoder: FrameDecoder,
+        max_window: u64,
+    ) -> io::Result<Self> {
         let start = reader.fill_buf()?;
         match window_size(&start[..start.len().min(MAX_HEADER_BYTES)]) {
             None => return Err(broken("no zstd frame begins here")),
@@ -40,6 +58,7 @@ impl<R: BufRead> Frame<R> {
             }
             Some(_) => {}
         }
+        decoder.set_max_window_size(max_window);
         let decoder = StreamingDecoder::new_with_decoder(reader, decoder)
             .map_err(|_| broken("the header of a zstd frame is broken"))?;
         Ok(Self {
@@ -51,11 +70,17 @@ impl<R: BufRead> Frame<R> {
     pub(super) fn into_inner(self) -> R {
         self.decoder.into_inner()
     }
+
+    /// The reader, and the decoder with its memory, for the next frame.
+    pub(super) fn into_parts(self) -> (R, FrameDecoder) {
+        self.decoder.into_parts()
+    }
 }
 
 impl<R: BufRead> Read for Frame<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = match self.decoder.read(out) {
+        let most = out.len().min(PIECE);
+        let read = match self.decoder.read(&mut out[..most]) {
             Ok(read) => read,
             Err(_) if self.decoder.get_mut().fill_buf()?.is_empty() => {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -72,6 +97,19 @@ impl<R: BufRead> Read for Frame<R> {
         }
         Ok(read)
     }
+}
+
+/// The largest window that a body which begins so may ask for, or nothing if it is refused.
+pub(super) fn largest_window(body: &[u8]) -> Option<u64> {
+    let window = window_size(&body[..body.len().min(MAX_HEADER_BYTES)])?;
+    (window <= CONTENT_WINDOW).then_some(window.max(USUAL_WINDOW))
+}
+
+/// The most that decoding takes with such a window. The buffer grows by doubling, and while it
+/// does the old one is still there.
+pub(super) fn memory(window: u64) -> usize {
+    let window = window.next_power_of_two().min(CONTENT_WINDOW);
+    usize::try_from(2 * window).unwrap_or(usize::MAX) + BLOCK_MEMORY
 }
 
 /// Reads a dictionary. The library trusts its length, so it gets zeros to run into; a

@@ -14,7 +14,7 @@ use crate::config::InternalSettings;
 use crate::web::{
     Entrances, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
     SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
-    UndecidedReason, Verdict, VisitCost,
+    UndecidedReason, Verdict, VisitCost, shared_address,
 };
 
 use super::page_frontier::Candidate;
@@ -114,7 +114,8 @@ impl SiteSample {
     /// Whether there are enough judged sites at the address that answered.
     pub(super) fn is_at_full_address(&self) -> bool {
         let full = &self.visit.full_addresses;
-        self.address.is_some_and(|address| full.contains(&address))
+        let address = self.address.map(shared_address);
+        address.is_some_and(|address| full.contains(&address))
     }
 
     /// Whether no page has spoken.

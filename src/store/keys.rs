@@ -19,7 +19,7 @@
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `H` topic domain | how many sites were taken up because a registrable domain recommends them |
 //! | `G` topic | the platforms by which domains are told apart in `e` and `g`; missing while that is changed |
-//! | `i` topic address | how many sites at an address were judged |
+//! | `i` topic address | how many sites at an address were judged, or in an IPv6 network of 64 bits |
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |
 //! | `h` topic | after how long relevant sites are looked at again, as the index `c` has it |
@@ -42,6 +42,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::web::SiteId;
 
 use super::{Rank, TopicId};
+
+/// Of an IPv6 address, those that name the network.
+const NETWORK_OCTETS: usize = 8;
 
 pub(super) const STORE: &[u8] = b"m";
 pub(super) const IDENTITY: &[u8] = b"S";
@@ -172,6 +175,15 @@ pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => address.octets(),
     };
     join(b'i', &[&topic.0.to_be_bytes(), &octets])
+}
+
+/// What all addresses of an IPv6 network of 64 bits begin with. IPv4 addresses, which are kept
+/// mapped, have no such networks.
+pub(super) fn addresses_in(topic: TopicId, network: Ipv6Addr) -> Vec<u8> {
+    join(
+        b'i',
+        &[&topic.0.to_be_bytes(), &network.octets()[..NETWORK_OCTETS]],
+    )
 }
 
 /// The address in a key made by [`address`].

@@ -93,7 +93,8 @@ pub trait SiteStore: Send + Sync {
     /// How the crawl for a topic goes.
     async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError>;
 
-    /// Addresses at which so many sites were judged, or more.
+    /// Addresses at which so many sites were judged, or more, as
+    /// [`shared_address`](crate::web::shared_address) has them.
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError>;
 
     /// When the next sites that were visited before are due.

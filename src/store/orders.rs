@@ -15,7 +15,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::{EdgeRetention, HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::clock;
-use crate::web::{PageUrl, Platforms, SiteId, SiteReport, UndecidedReason, Verdict};
+use crate::web::{
+    PageUrl, Platforms, SiteId, SiteReport, UndecidedReason, Verdict, shared_address,
+};
 
 use super::curve;
 use super::engine::{Engine, Entry};
@@ -841,6 +843,9 @@ fn share_domain(
 }
 
 /// Changes the number of sites that were judged at an address, and says what it is now.
+///
+/// Older versions counted each IPv6 address for itself. What they counted in a network is put
+/// together here, as soon as the network is met again.
 fn count_at(
     changes: Changing<'_, '_>,
     topic: TopicId,
@@ -850,8 +855,19 @@ fn count_at(
     let Some(address) = address else {
         return Ok(0);
     };
+    let address = shared_address(address);
     let key = keys::address(topic, address);
-    let sites = change(changes.get(&key)?.unwrap_or_default());
+    let mut sites: u32 = changes.get(&key)?.unwrap_or_default();
+    if let IpAddr::V6(network) = address {
+        let counted: Vec<Entry> = changes
+            .scan(&keys::addresses_in(topic, network))
+            .collect::<Result<_, _>>()?;
+        for (other, value) in counted.into_iter().filter(|(other, _)| *other != key) {
+            sites = sites.saturating_add(records::decode(&other, &value)?);
+            changes.remove(other);
+        }
+    }
+    let sites = change(sites);
     changes.put(key, &sites);
     Ok(sites)
 }

@@ -4,10 +4,11 @@
 //! the last that was synced. One that was confirmed keeps its number, so its new confidence may
 //! be seen some milliseconds before it is durable: what it says about the site is not new.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use crate::web::{ModelFingerprint, SiteId};
+use crate::web::{ModelFingerprint, SiteId, shared_address};
 
 use super::engine::Engine;
 use super::keys;
@@ -61,15 +62,17 @@ pub(super) fn full_addresses(
     topic: TopicId,
     sites: u32,
 ) -> Result<Vec<IpAddr>, StoreError> {
-    let mut full = Vec::new();
+    // Older versions counted each address of an IPv6 network for itself.
+    let mut counted: BTreeMap<IpAddr, u32> = BTreeMap::new();
     for entry in engine.scan(&keys::of_topic(b'i', topic), None) {
         let (key, value) = entry?;
-        if records::decode::<u32>(&key, &value)? >= sites {
-            let address = keys::address_of(&key);
-            full.push(address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?);
-        }
+        let address = keys::address_of(&key);
+        let address = address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?;
+        let count = counted.entry(shared_address(address)).or_default();
+        *count = count.saturating_add(records::decode(&key, &value)?);
     }
-    Ok(full)
+    let full = counted.into_iter().filter(|(_, count)| *count >= sites);
+    Ok(full.map(|(address, _)| address).collect())
 }
 
 pub(super) fn next_due(engine: &dyn Engine, topic: TopicId) -> Result<NextDue, StoreError> {

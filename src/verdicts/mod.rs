@@ -16,7 +16,9 @@ use std::time::Duration;
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::telemetry::clock;
-use crate::web::{SiteConfidence, SiteId, SiteReport, Trouble, UndecidedReason, Verdict};
+use crate::web::{
+    SiteConfidence, SiteId, SiteReport, Trouble, UndecidedReason, Verdict, shared_address,
+};
 pub use list::{List, ListError, beside, date, put_in_place};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
@@ -73,7 +75,8 @@ pub struct ShownVerdict {
     pub is_start: bool,
     /// Whether the homepage asks not to be indexed, and lists are to say so.
     pub noindex: bool,
-    /// The address that answered, if enough sites there were judged by now.
+    /// The address that answered, as [`shared_address`] has it, if enough sites there were
+    /// judged by now.
     pub full_address: Option<IpAddr>,
 }
 
@@ -106,7 +109,7 @@ impl Ledger {
                 rank: visit.taken.rank,
                 is_start: visit.taken.standing.is_start,
                 noindex: report.noindex,
-                full_address: report.address,
+                full_address: report.address.map(shared_address),
             });
             outcomes.push(Outcome {
                 topic: self.topic,

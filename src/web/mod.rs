@@ -21,9 +21,11 @@
 //! | [`Platforms`] | where each name below a domain belongs to somebody else | `platforms.rs` |
 //! | [`challenge`] | pages of gatekeepers before a site, and by what they are known | `challenge.rs` |
 //! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
+//! | [`shared_address`] | what counts as one address | `address.rs` |
 //!
 //! Invariant: no input or output, no framework, no other room.
 
+mod address;
 pub mod challenge;
 mod confidence;
 mod deferral;
@@ -42,6 +44,7 @@ mod url;
 mod verdict;
 mod visit;
 
+pub use address::shared_address;
 pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
 pub use deferral::{DeferralCause, Trouble};
 pub use entrances::Entrances;

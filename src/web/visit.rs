@@ -34,7 +34,7 @@ pub struct SiteVisit {
     /// How far into the site it may go.
     pub reach: PageKind,
     /// A site at one of these addresses is left after its first page, because enough sites
-    /// there were judged.
+    /// there were judged. They are such as [`shared_address`](super::shared_address) gives.
     pub full_addresses: Arc<BTreeSet<IpAddr>>,
 }
 

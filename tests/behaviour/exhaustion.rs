@@ -1,5 +1,5 @@
-//! What a crawl does when the machine has no more to give: no room on the disk, a disk that
-//! cannot be written to, no descriptors.
+//! What a crawl does when the machine has no more to give: little memory, no room on the disk, a
+//! disk that cannot be written to, no descriptors.
 //!
 //! Limits of the shell are at hand everywhere, so every case is shown with them. Where an
 //! ordinary user may mount file systems of his own, a real disk is filled as well.
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::crawling::{Place, lines, text};
 use crate::name_server::{Answer, Log, NameServer};
-use crate::pathologies::{Pathologies, Reply};
+use crate::pathologies::{Fault, Pathologies, Reply};
 use crate::recording::answer;
 use crate::{fixture, without_index};
 
@@ -168,6 +168,40 @@ fn assert_nothing_lost(whole: &[Value], before: &[Value], kept: &[Value], after:
     let both: Vec<_> = before.iter().chain(after).map(judged).collect();
     let whole: Vec<_> = whole.iter().map(judged).collect();
     assert_eq!(both, whole, "all of them, each once, in the same order");
+}
+
+// === little memory ===
+
+/// Bodies of some fifty bytes whose windows take gigabytes together.
+#[test]
+fn windows_of_many_hosts_need_little_memory() {
+    const HOSTS: usize = 64;
+    let runtime = Runtime::new().expect("a runtime");
+    let web = runtime.block_on(Pathologies::start());
+    let place = Place::new();
+    lead_to(&web, &place);
+    let settings = fs::read_to_string(place.path("live.toml")).expect("settings");
+    // Decoders are what is limited here, and not pages.
+    let settings = settings.replace("[fetch]\n", "[fetch]\nbody_bytes = '256 KiB'\n");
+    fs::write(place.path("live.toml"), settings).expect("settings");
+    let faults = [Fault::LargeWindow, Fault::BrotliBomb, Fault::ZstdBomb];
+    let hosts = faults.iter().flat_map(|fault| {
+        (0..HOSTS).map(|host| format!("http://{}.host{host}.example/\n", fault.name()))
+    });
+    fs::write(place.path("hosts.txt"), hosts.collect::<String>()).expect("hosts");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing");
+    let classify = format!(
+        "classify --json --config live.toml --model '{}' --hosts hosts.txt",
+        model.display()
+    );
+    let judged = limited(&place, "ulimit -v 1400000", &classify);
+    let told = text(&judged.stderr);
+    assert!(judged.status.success(), "{:?}: {told}", judged.status);
+    assert!(
+        !told.contains("memory") && !told.contains("broke off"),
+        "{told}"
+    );
+    assert_eq!(lines(&judged).len(), faults.len() * HOSTS);
 }
 
 // === no room ===

@@ -124,6 +124,7 @@ fn wanted(fault: Fault) -> &'static str {
         | Fault::HugeHeader
         | Fault::Garbage
         | Fault::Http09
+        | Fault::EndlessInterim
         | Fault::Upgrade => "malformed",
         // Cut by us: at the limits, past the headers, past the bytes that tell. Or by them:
         // what came before the break is kept, as browsers do.
@@ -131,13 +132,20 @@ fn wanted(fault: Fault) -> &'static str {
         | Fault::EndlessLength
         | Fault::GzipBomb
         | Fault::DoubleBomb
+        | Fault::BrotliBomb
+        | Fault::TinyChunks
+        | Fault::EndlessTrailers
         | Fault::Image
         | Fault::NoTypeBinary
         | Fault::LongLength
         | Fault::BrokenChunks
         | Fault::UnfinishedChunks
         | Fault::ResetsInBody => "200 cut",
-        Fault::ShortLength
+        // What is no Brotli, and no zstd, is taken as it is.
+        Fault::LargeWindow
+        | Fault::ZstdBomb
+        | Fault::TalksOn
+        | Fault::ShortLength
         | Fault::EarlyHints
         | Fault::NoReason
         | Fault::WrongEncoding
@@ -172,6 +180,7 @@ async fn bodies_are_cut_at_the_limits() {
         (Fault::EndlessLength, 256 << 10, 256 << 10),
         (Fault::GzipBomb, 256 << 10, 512 << 10),
         (Fault::DoubleBomb, 3_778, 512 << 10),
+        (Fault::BrotliBomb, 52, 512 << 10),
         (Fault::Image, 0, 0),
     ] {
         let page = url(&format!("http://{}/", fault.host()));
@@ -244,6 +253,7 @@ fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
         | RobotsFault::Status500
         | RobotsFault::Status503
         | RobotsFault::NeverAnswers
+        | RobotsFault::EndlessInterim
         | RobotsFault::Resets
         | RobotsFault::RedirectPrivate
         | RobotsFault::Delay3600 => ("deferred", "deferred"),
@@ -295,6 +305,7 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
             TlsFault::Garbage => "tls_failed",
             TlsFault::Silent => "connect_timeout",
             TlsFault::H1Only => "200",
+            TlsFault::TinyRecords => "200 cut",
             // They fail at robots.txt, without which nothing is read.
             TlsFault::H2Resets | TlsFault::H2GoAway | TlsFault::H2EndlessHeaders => "deferred",
         };

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
     BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
@@ -442,6 +443,68 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
         shelf.store.open_topic(anew).await.expect("a topic");
         assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
         assert_eq!(judge("a.example").await, 2);
+    }
+}
+
+/// Records of older versions have a number for each address.
+#[tokio::test]
+async fn sites_in_an_ipv6_network_are_counted_together() {
+    let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+    for shelf in Shelf::all().await {
+        let topic = shelf.topic.number();
+        let old = [
+            ("2001:db8:0:1::7", 2),
+            ("2001:db8:0:1:a::", 3),
+            ("2001:db8:0:2::7", 4),
+            ("192.0.2.7", 1),
+        ];
+        let lines = old.map(|(address, sites)| {
+            let line = json!({
+                "record": "address", "topic": topic, "address": address, "sites": sites,
+            });
+            serde_json::from_value(line).expect("a record")
+        });
+        shelf.store.load(lines.into()).await.expect("a record");
+        let full = async |sites| {
+            let full = shelf.store.full_addresses(shelf.topic, sites).await;
+            full.expect("a read")
+        };
+        assert_eq!(full(6).await, [ip("::1"); 0]);
+        assert_eq!(full(5).await, [ip("2001:db8:0:1::")]);
+        let both = [ip("2001:db8:0:1::"), ip("2001:db8:0:2::")];
+        assert_eq!(full(4).await, both);
+        let hosts = ["a.example", "b.test", "c.test", "d.test"];
+        shelf.enter(&hosts, false).await;
+        shelf.take(9).await;
+        let judge = async |host: &str, address: &str| {
+            let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+            outcome.report.address = Some(ip(address));
+            let recorded = shelf.store.record(vec![outcome]).await;
+            recorded.expect("a record")[0].sites_at_address
+        };
+        assert_eq!(judge("a.example", "2001:db8:0:1:ffff::9").await, 6);
+        assert_eq!(judge("b.test", "2001:db8:0:3::1").await, 1);
+        assert_eq!(judge("c.test", "::ffff:192.0.2.7").await, 2);
+        assert_eq!(judge("d.test", "192.0.2.8").await, 1);
+        assert_eq!(full(4).await, both);
+        assert_eq!(full(2).await, [&[ip("192.0.2.7")][..], &both].concat());
+        let mut dump = shelf.store.dump();
+        let mut kept = Vec::new();
+        while let Some(line) = dump.recv().await {
+            let line = serde_json::to_value(line.expect("a record")).expect("JSON");
+            if line["record"] == "address" {
+                kept.push(format!("{} {}", line["address"], line["sites"]));
+            }
+        }
+        kept.sort();
+        let wanted = [
+            "\"192.0.2.7\" 2",
+            "\"192.0.2.8\" 1",
+            "\"2001:db8:0:1::\" 6",
+            "\"2001:db8:0:2::7\" 4",
+            "\"2001:db8:0:3::\" 1",
+        ];
+        assert_eq!(kept, wanted, "what was met again is put together");
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) enum Then {
     },
     /// One byte at a time, over and over.
     Drip(&'static [u8]),
+    /// The same as fast as it is read: with TLS each byte is a record.
+    Records(u8),
 }
 
 /// Between two bytes of those that drip.

@@ -7,7 +7,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
-use super::bodies::{DOUBLE_BOMB, HTML_BOMB, linked_page, noise, page, raw_deflate, scatter};
+use super::bodies::{
+    BROTLI_BOMB, DOUBLE_BOMB, HTML_BOMB, LARGE_WINDOW, linked_page, noise, page, raw_deflate,
+    scatter, zstd_bomb,
+};
 use super::journal::SeenRequest;
 
 host_names! {
@@ -56,6 +59,20 @@ host_names! {
         GzipBomb = "gzip-bomb",
         /// The same as gzip in gzip.
         DoubleBomb = "double-bomb",
+        /// 64 MiB as some 60 bytes of Brotli, with the largest window there is.
+        BrotliBomb = "brotli-bomb",
+        /// The same with a window of 1 GiB, which is no Brotli.
+        LargeWindow = "brotli-large-window",
+        /// A block of zstd that makes 2 GB.
+        ZstdBomb = "zstd-bomb",
+        /// Interim answers for ever.
+        EndlessInterim = "endless-interim",
+        /// A body in chunks of one byte, for ever.
+        TinyChunks = "tiny-chunks",
+        /// Trailers for ever.
+        EndlessTrailers = "endless-trailers",
+        /// A good answer, and then bytes for ever that nobody asked for.
+        TalksOn = "talks-on",
 
         // === not HTTP, or only just ===
         /// Noise instead of a response.
@@ -236,6 +253,23 @@ impl Fault {
             Self::DoubleBomb => {
                 Reply::html(DOUBLE_BOMB.clone()).header("Content-Encoding", "gzip, gzip")
             }
+            Self::BrotliBomb => Reply::html(BROTLI_BOMB.clone()).header("Content-Encoding", "br"),
+            Self::LargeWindow => Reply::html(LARGE_WINDOW.clone()).header("Content-Encoding", "br"),
+            Self::ZstdBomb => Reply::html(zstd_bomb()).header("Content-Encoding", "zstd"),
+            Self::EndlessInterim => return endless_interim().into(),
+            Self::TinyChunks => {
+                let chunks = "1\r\nx\r\n".repeat(1_000);
+                return Wire::html(CHUNKED, "", for_ever(chunks)).into();
+            }
+            Self::EndlessTrailers => {
+                let body = format!("{length:x}\r\n{html}\r\n0\r\n");
+                let trailers = "X-Trailer: on and on\r\n".repeat(500);
+                return Wire::html(CHUNKED, body, for_ever(trailers)).into();
+            }
+            Self::TalksOn => {
+                let headers = format!("Content-Length: {length}\r\n");
+                return Wire::html(&headers, html, for_ever("\r\n".repeat(5_000))).into();
+            }
             Self::Garbage => return Wire::new("", noise(&[], 4096), Then::Close).into(),
             Self::Http09 => return Wire::new("", html, Then::Close).into(),
             Self::EarlyHints => {
@@ -320,6 +354,11 @@ impl Fault {
 }
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
+
+pub(super) fn endless_interim() -> Wire {
+    let piece = "HTTP/1.1 100 Continue\r\n\r\n".repeat(500);
+    Wire::new("", "", for_ever(piece))
+}
 
 fn for_ever(piece: impl Into<Bytes>) -> Then {
     Then::Repeat {

@@ -159,6 +159,9 @@ impl<P: Peer> Connection<P> {
                 }
                 Ok(Afterwards::Close)
             }
+            Then::Records(byte) => loop {
+                self.send(&[byte], in_flight).await?;
+            },
             Then::Drip(bytes) => loop {
                 for byte in bytes {
                     self.wait(DRIP).await?;

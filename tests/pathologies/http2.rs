@@ -20,11 +20,12 @@ use tokio_rustls::server::TlsStream;
 
 use super::World;
 use super::answers::{Answer, DRIP, Reply, Then, Wire};
+use super::floods::{FrameFlood, Moment};
 use super::http1::{PIECE, without_port};
 use super::journal::{InFlight, SeenRequest};
 use super::tls::TlsFault;
 
-type Stream = TlsStream<TcpStream>;
+pub(super) type Stream = TlsStream<TcpStream>;
 
 /// Headers are to leave before the reset that would overtake them.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -152,6 +153,12 @@ async fn send_wire(
             }
             stream.send_data(Bytes::new(), true)?;
         }
+        Then::Records(byte) => {
+            let mut stream = respond.send_response(head, false)?;
+            loop {
+                send(&mut stream, Bytes::from(vec![byte]), in_flight).await?;
+            }
+        }
         Then::Drip(bytes) => {
             let mut stream = respond.send_response(head, false)?;
             for at in (0..bytes.len()).cycle() {
@@ -194,6 +201,9 @@ pub(super) async fn flood(mut stream: Stream, world: &Arc<World>, host: String) 
         at: Instant::now(),
     };
     // Errors mean that the client went away.
+    if read_preface(&mut stream).await.is_err() {
+        return;
+    }
     let Ok(asking) = read_until_headers(&mut stream).await else {
         return;
     };
@@ -201,16 +211,77 @@ pub(super) async fn flood(mut stream: Stream, world: &Arc<World>, host: String) 
     let _ = write_flood(&mut stream, asking, &in_flight).await;
 }
 
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const CONTINUATION: u8 = 9;
+/// Answers like an ordinary server until the moment has come, and floods from then on. The
+/// first request is for robots.txt, the second one for a page.
+pub(super) async fn frame_flood(stream: Stream, world: &Arc<World>, host: String) {
+    // Errors mean that the client went away.
+    let _ = try_frame_flood(stream, world, host).await;
+}
 
-/// Exchanges settings and gives the number of the stream that asks.
-async fn read_until_headers(stream: &mut Stream) -> io::Result<u32> {
+async fn try_frame_flood(mut stream: Stream, world: &Arc<World>, host: String) -> io::Result<()> {
+    let flood = FrameFlood::of_host(&host).expect("such a host");
+    let moment = Moment::of_host(&host);
+    read_preface(&mut stream).await?;
+    loop {
+        let id = read_until_headers(&mut stream).await?;
+        let request = SeenRequest {
+            host: host.clone(),
+            method: String::new(),
+            target: String::new(),
+            headers: Vec::new(),
+            version: "HTTP/2",
+            scheme: "https",
+            at: Instant::now(),
+        };
+        let (in_flight, before, _) = world.journal.request(&request);
+        if (moment == Moment::Robots && before == 0) || (moment == Moment::Page && before > 0) {
+            return flood.write(stream, id, &in_flight).await;
+        }
+        if before == 0 {
+            // 0x8d is `:status: 404`.
+            let headers = frame(HEADERS, END_HEADERS | END_STREAM, id, &[0x8d]);
+            stream.write_all(&headers).await?;
+            stream.flush().await?;
+            continue;
+        }
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, id, HTML))
+            .await?;
+        stream
+            .write_all(&frame(DATA, END_STREAM, id, b"<p>here"))
+            .await?;
+        stream.flush().await?;
+        if moment == Moment::Idle {
+            return flood.write(stream, id, &in_flight).await;
+        }
+    }
+}
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const PRIORITY: u8 = 2;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
+pub(super) const UNKNOWN: u8 = 0xfa;
+
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
+
+/// `:status: 200` and `content-type: text/html`.
+pub(super) const HTML: &[u8] = b"\x88\x0f\x10\x09text/html";
+
+/// Exchanges settings.
+async fn read_preface(stream: &mut Stream) -> io::Result<()> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface).await?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
-    stream.flush().await?;
+    stream.flush().await
+}
+
+/// The number of the stream that asks.
+async fn read_until_headers(stream: &mut Stream) -> io::Result<u32> {
     loop {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await?;
@@ -240,7 +311,7 @@ async fn write_flood(stream: &mut Stream, id: u32, in_flight: &InFlight) -> io::
     }
 }
 
-fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame");
     let mut frame = length.to_be_bytes()[1..].to_vec();
     frame.extend([kind, flags]);

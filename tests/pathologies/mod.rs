@@ -50,9 +50,11 @@ macro_rules! host_names {
 mod answers;
 mod bodies;
 mod faults;
+mod floods;
 mod http1;
 mod http2;
 mod journal;
+pub(crate) mod process;
 mod robots;
 mod tls;
 
@@ -65,14 +67,17 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use answers::Reply;
+#[allow(unused_imports, reason = "not every user meets gatekeepers")]
 pub(crate) use bodies::CHALLENGE;
 pub(crate) use faults::Fault;
+#[allow(unused_imports, reason = "not every user speaks TLS")]
+pub(crate) use floods::{FrameFlood, Moment};
 pub(crate) use journal::SeenRequest;
 pub(crate) use robots::RobotsFault;
 #[allow(unused_imports, reason = "not every user speaks TLS")]
 pub(crate) use tls::TlsFault;
 
-use answers::Answer;
+use answers::{Answer, Then, Wire};
 use faults::Asked;
 use journal::{InFlight, Journal};
 use tls::Certificates;
@@ -229,6 +234,9 @@ fn answer(asked: &Asked) -> Answer {
     }
     if asked.path() == "/robots.txt" {
         return Reply::status(404).into();
+    }
+    if TlsFault::of_host(host) == Some(TlsFault::TinyRecords) {
+        return Wire::html("Connection: close\r\n", "", Then::Records(b'x')).into();
     }
     match Fault::of_host(host) {
         Some(fault) => fault.answer(asked),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
 use super::bodies::{CHALLENGE, RULES_BOMB, gzip, noise, page};
-use super::faults::Asked;
+use super::faults::{Asked, endless_interim};
 
 host_names! {
     /// What happens to a request for robots.txt.
@@ -81,6 +81,8 @@ host_names! {
         Status401 = "robots-401",
         /// A page that quotes rules against everything, with status 200.
         HtmlWithRules = "robots-html-rules",
+        /// Interim answers for ever.
+        EndlessInterim = "robots-endless-interim",
     }
 }
 
@@ -126,6 +128,7 @@ impl RobotsFault {
             Self::Delay2 => Reply::text("User-agent: *\nCrawl-delay: 2\n"),
             Self::Delay3600 => Reply::text("User-agent: *\nCrawl-delay: 3600\n"),
             Self::Endless => return endless().into(),
+            Self::EndlessInterim => return endless_interim().into(),
             Self::LateRule => Reply::text(late_rule()),
             Self::Html => Reply::html(page(host, "/robots.txt")),
             Self::Binary => Reply::text(noise(&[0, 0xff], 4096)),

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::server::Acceptor;
 
 use super::World;
 use super::bodies::noise;
+use super::floods::FrameFlood;
 use super::{http1, http2};
 
 host_names! {
@@ -31,6 +32,8 @@ host_names! {
         UnknownCa = "unknown-ca",
         /// HTTP/1.1 only; all others speak HTTP/2 too.
         H1Only = "h1-only",
+        /// A page without end in records of one byte, by HTTP/1.1.
+        TinyRecords = "tls-tiny-records",
         /// `RST_STREAM` after the headers.
         H2Resets = "h2-resets",
         /// GOAWAY instead of an answer.
@@ -83,6 +86,8 @@ pub(super) async fn serve(stream: TcpStream, world: &Arc<World>) {
         http1::serve(stream, world, "https").await;
     } else if fault == Some(TlsFault::H2EndlessHeaders) {
         http2::flood(stream, world, name).await;
+    } else if FrameFlood::of_host(&name).is_some() {
+        http2::frame_flood(stream, world, name).await;
     } else {
         http2::serve(stream, world, fault).await;
     }
@@ -143,7 +148,7 @@ impl Certificates {
             .with_single_cert(chain, key.into())
             .expect("a key that fits");
         config.alpn_protocols = match fault {
-            Some(TlsFault::H1Only) => vec![b"http/1.1".to_vec()],
+            Some(TlsFault::H1Only | TlsFault::TinyRecords) => vec![b"http/1.1".to_vec()],
             _ => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         };
         config

@@ -5,7 +5,8 @@
 //! reach is reached. `IpAddr::is_global` would say so, but is not stable.
 //!
 //! The blocks are those of the IANA special-purpose registries (RFC 6890) that are not
-//! globally reachable. Addresses that stand for an IPv4 address elsewhere (mapped,
+//! globally reachable, and the one public address at which a cloud answers its own machines.
+//! Addresses that stand for an IPv4 address elsewhere (mapped,
 //! translated, tunnelled) are refused whatever they carry, because some gateway decides
 //! where they lead, and that was not checked.
 //!
@@ -22,7 +23,7 @@ pub(super) struct AddressGuard {
     allowed: Vec<IpNet>,
 }
 
-const REFUSED_IPV4: [Ipv4Net; 15] = [
+const REFUSED_IPV4: [Ipv4Net; 16] = [
     // This network, and the unspecified address.
     ipv4([0, 0, 0, 0], 8),
     // Private.
@@ -31,6 +32,8 @@ const REFUSED_IPV4: [Ipv4Net; 15] = [
     ipv4([100, 64, 0, 0], 10),
     // Loopback.
     ipv4([127, 0, 0, 0], 8),
+    // The wire server of Azure: public by its number, and metadata by what it tells.
+    ipv4([168, 63, 129, 16], 32),
     // Link-local, where clouds keep their metadata.
     ipv4([169, 254, 0, 0], 16),
     // Private.
@@ -142,11 +145,12 @@ mod tests {
     }
 
     /// Every refused block, and which of its neighbours are public: before, after.
-    const BLOCKS: [(&str, bool, bool); 46] = [
+    const BLOCKS: [(&str, bool, bool); 49] = [
         ("0.0.0.0/8", false, true),
         ("10.0.0.0/8", true, true),
         ("100.64.0.0/10", true, true),
         ("127.0.0.0/8", true, true),
+        ("168.63.129.16/32", true, true),
         ("169.254.0.0/16", true, true),
         ("172.16.0.0/12", true, true),
         ("192.0.0.0/24", true, true),
@@ -191,7 +195,10 @@ mod tests {
         ("fec0::/10", false, false),
         ("ff00::/8", false, false),
         ("ff02::1/128", false, false),
+        // Where clouds keep their metadata, in blocks that are refused as a whole.
+        ("100.100.100.200/32", false, false),
         ("fd00:ec2::254/128", false, false),
+        ("fd20:ce::254/128", false, false),
     ];
 
     fn step(address: IpAddr, by: i8) -> Option<IpAddr> {
@@ -233,6 +240,8 @@ mod tests {
             ("100.127.255.255", "100.128.0.0"),
             ("127.0.0.0", "126.255.255.255"),
             ("127.255.255.255", "128.0.0.0"),
+            ("168.63.129.16", "168.63.129.15"),
+            ("168.63.129.16", "168.63.129.17"),
             ("169.254.0.0", "169.253.255.255"),
             ("169.254.255.255", "169.255.0.0"),
             ("172.16.0.0", "172.15.255.255"),

@@ -1,8 +1,9 @@
 //! One request, one response, within limits.
 //!
 //! Invariant: whatever a server sends, an exchange on one connection ends within
-//! `limits.request`, takes at most `limits.wire_bytes` from the wire and makes at most
-//! `body_bytes` of them.
+//! `limits.request`, takes at most `limits.wire_bytes` of a body from the wire and a stated
+//! amount beside it (`meter.rs`), and makes at most `body_bytes` of them. All decoders at work
+//! hold at most [`DECODING_MEMORY`] together.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -17,6 +18,7 @@ use http::header::{
 use http::{Request, StatusCode, Uri, request, response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{FetchSettings, LimitSettings};
@@ -29,6 +31,7 @@ use crate::web::{PageUrl, SiteId, looks_binary};
 use super::connections::{Connection, Connections, Unsent};
 use super::connector::{Connector, Route};
 use super::host_guard::HostGuard;
+use super::meter::{Framing, Meter};
 use super::names::NoWay;
 use super::patience::{Lost, Patience};
 use super::robots_rules;
@@ -41,9 +44,19 @@ const ERROR_BODY_BYTES: usize = 64 << 10;
 /// So many bytes tell text from other things.
 const SNIFFED_BYTES: usize = 512;
 
-/// Bodies that take at most so much on the wire, and decoded, are decoded at once.
+/// Bodies that take at most so much on the wire, and decoded, are decoded at once, unless the
+/// decoder has to fill more memory than this.
 const SMALL_WIRE_BYTES: usize = 64 << 10;
 const SMALL_BODY_BYTES: usize = 256 << 10;
+const SMALL_MEMORY: usize = 8 << 20;
+
+/// What all decoders may hold at once, beside bodies. One with the largest window takes 20 MiB
+/// of it, an ordinary one some 4 MiB. Who finds no room waits, no longer than a body takes to be
+/// decoded.
+const DECODING_MEMORY: usize = 32 << 20;
+
+/// In these units it is given out.
+const DECODING_UNIT: usize = 1 << 10;
 
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 
@@ -60,6 +73,8 @@ pub(super) struct Client {
     user_agent: HeaderValue,
     limits: LimitSettings,
     body_bytes: usize,
+    /// Units of memory that no decoder holds.
+    decoding: Arc<Semaphore>,
 }
 
 /// What is asked for.
@@ -148,6 +163,7 @@ impl Client {
             user_agent,
             limits: settings.limits.clone(),
             body_bytes: settings.body_bytes,
+            decoding: Arc::new(Semaphore::new(DECODING_MEMORY / DECODING_UNIT)),
         })
     }
 
@@ -237,7 +253,9 @@ impl Client {
         let sent = is_recorded.then(|| Box::new(Sent::now(&connection, &request)));
         let response = match connection.send(request).await {
             Err(Unsent::Never) => return Err(Failure::Stale),
-            Err(Unsent::Perhaps(error)) => return Err(no_answer(page, &error).into()),
+            Err(Unsent::Perhaps(error)) => {
+                return Err(no_answer(page, connection.meter(), &error).into());
+            }
             Ok(response) => response,
         };
         let (parts, incoming) = response.into_parts();
@@ -259,7 +277,8 @@ impl Client {
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
         let address = connection.peer().address;
-        let reading = self.read_body(page, &parts, incoming, wanted, patience);
+        let meter = connection.meter();
+        let reading = self.read_body(page, &parts, incoming, wanted, patience, meter);
         let body = reading.await?;
         if body.truncated.is_none() {
             self.connections.give_back(site, connection);
@@ -289,7 +308,7 @@ impl Client {
         } = received;
         let (wire_bytes, truncated) = (body.bytes.len() as u64, body.truncated);
         let limit = self.body_limit(wanted);
-        let body = decode(&parts.headers, body, limit).await;
+        let body = self.decode(&parts.headers, body, limit).await;
         let is_broken = match truncated {
             Some(truncation) => truncation == Truncation::Disconnect,
             None => body.truncated && body.bytes.len() < limit,
@@ -347,8 +366,10 @@ impl Client {
         mut incoming: Incoming,
         wanted: Wanted,
         patience: &Patience,
+        meter: &Meter,
     ) -> Result<WireBody, FetchError> {
         let mut body = Pieces::default();
+        let mut framing = Framing::default();
         let is_wanted = wanted == Wanted::Robots || self.takes(&parts.headers);
         if !is_wanted && !hyper::body::Body::is_end_stream(&incoming) {
             return Ok(body.cut(Truncation::Unspecified));
@@ -361,13 +382,17 @@ impl Client {
         while let Some(frame) = incoming.frame().await {
             let frame = match frame {
                 Ok(frame) => frame,
-                Err(error) if body.as_slice().is_empty() => return Err(no_answer(page, &error)),
+                Err(error) if body.as_slice().is_empty() => {
+                    return Err(no_answer(page, meter, &error));
+                }
+                Err(_) if meter.is_exceeded() => return Ok(body.cut(Truncation::Length)),
                 Err(_) => return Ok(body.cut(Truncation::Disconnect)),
             };
             // Trailers say nothing that matters here.
             let Ok(data) = frame.into_data() else {
                 continue;
             };
+            meter.hand_on(data.len(), &mut framing);
             let room = limit - body.as_slice().len();
             let is_too_long = data.len() > room;
             body.push(data, room);
@@ -456,37 +481,47 @@ impl Client {
         };
         recorder.record(exchange).await;
     }
-}
 
-/// Takes the content encodings off.
-async fn decode(headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
-    let body = Body {
-        bytes: wire.bytes,
-        truncated: wire.truncated.is_some(),
-    };
-    if !headers.contains_key(CONTENT_ENCODING) || body.bytes.is_empty() {
-        return body;
-    }
-    let mut content = HeaderMap::new();
-    for value in headers.get_all(CONTENT_ENCODING) {
-        content.append(CONTENT_ENCODING, value.clone());
-    }
-    // An honest page is decoded at once. What turns out large is decoded again where the
-    // time that takes holds up nobody.
-    if body.bytes.len() <= SMALL_WIRE_BYTES {
-        let decoded = body.clone().decode(&content, limit.min(SMALL_BODY_BYTES));
-        if decoded.bytes.len() < SMALL_BODY_BYTES {
-            return decoded;
+    /// Takes the content encodings off.
+    async fn decode(&self, headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
+        let body = Body {
+            bytes: wire.bytes,
+            truncated: wire.truncated.is_some(),
+        };
+        if !headers.contains_key(CONTENT_ENCODING) || body.bytes.is_empty() {
+            return body;
         }
-    }
-    match tokio::task::spawn_blocking(move || body.decode(&content, limit)).await {
-        Ok(body) => body,
-        Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
-        // The runtime is shutting down; nobody will look at the answer.
-        Err(_) => Body {
-            bytes: Bytes::new(),
-            truncated: true,
-        },
+        let mut content = HeaderMap::new();
+        for value in headers.get_all(CONTENT_ENCODING) {
+            content.append(CONTENT_ENCODING, value.clone());
+        }
+        let memory = body.working_memory(&content);
+        let is_small = body.bytes.len() <= SMALL_WIRE_BYTES && memory <= SMALL_MEMORY;
+        let units = u32::try_from(memory.div_ceil(DECODING_UNIT)).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&self.decoding).acquire_many_owned(units).await;
+        let memory = memory.expect("the semaphore is never closed");
+        // An honest page is decoded at once. What turns out large is decoded again where the
+        // time that takes holds up nobody.
+        if is_small {
+            let decoded = body.clone().decode(&content, limit.min(SMALL_BODY_BYTES));
+            if decoded.bytes.len() < SMALL_BODY_BYTES {
+                return decoded;
+            }
+        }
+        let decoding = tokio::task::spawn_blocking(move || {
+            let decoded = body.decode(&content, limit);
+            drop(memory);
+            decoded
+        });
+        match decoding.await {
+            Ok(body) => body,
+            Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+            // The runtime is shutting down; nobody will look at the answer.
+            Err(_) => Body {
+                bytes: Bytes::new(),
+                truncated: true,
+            },
+        }
     }
 }
 
@@ -566,7 +601,14 @@ fn broken(page: &PageUrl, why: &str) -> FetchError {
     FetchError::new(ErrorKind::Broken, message)
 }
 
-fn no_answer(page: &PageUrl, error: &hyper::Error) -> FetchError {
+fn no_answer(page: &PageUrl, meter: &Meter, error: &hyper::Error) -> FetchError {
+    if meter.is_exceeded() {
+        let message = format!(
+            "{} sends without end what belongs to no answer",
+            page.site()
+        );
+        return FetchError::new(ErrorKind::Malformed, message);
+    }
     if error.is_parse() {
         let message = format!("what {} sends is no HTTP: {error}", page.site());
         return FetchError::new(ErrorKind::Malformed, message);

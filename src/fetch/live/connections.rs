@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep};
 use crate::fetch::error::FetchError;
 use crate::web::{PageUrl, SiteId};
 
+use super::meter::Meter;
 use super::names::NoWay;
 
 /// How long to wait for a descriptor before trying again: at first, and at most.
@@ -75,6 +76,7 @@ pub(super) struct Seat {
 pub(super) struct Connection {
     sender: Sender,
     tasks: Tasks,
+    meter: Arc<Meter>,
     /// Boxed, because connections are handed around for every page.
     peer: Box<Peer>,
 }
@@ -186,6 +188,7 @@ impl Connections {
         if self.idle_time.is_zero() || connection.is_closed() {
             return;
         }
+        connection.meter.end();
         let idle = Idle {
             connection,
             since: Instant::now(),
@@ -325,6 +328,7 @@ impl Connection {
         sender: Sender,
         driver: impl Future<Output = hyper::Result<()>> + Send + 'static,
         tasks: Tasks,
+        meter: Arc<Meter>,
         peer: Peer,
     ) -> Self {
         tasks.execute(async move {
@@ -334,12 +338,17 @@ impl Connection {
         Self {
             sender,
             tasks,
+            meter,
             peer: Box::new(peer),
         }
     }
 
     pub(super) fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub(super) fn speaks_http2(&self) -> bool {
@@ -350,6 +359,7 @@ impl Connection {
         &mut self,
         request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, Unsent> {
+        self.meter.begin();
         let sent = match &mut self.sender {
             Sender::Http1(sender) => {
                 sender.ready().await.map_err(|_| Unsent::Never)?;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +27,7 @@ use crate::web::{DeferralCause, PageUrl, Scheme, SiteId, Trouble};
 
 use super::address_guard::AddressGuard;
 use super::connections::{Connection, Connections, Peer, Seat, Sender, Tasks};
+use super::meter::{Meter, Metered, UNREAD_WINDOW};
 use super::names::{Mapped, Names, NoWay};
 use super::pace::AddressPace;
 use super::tls;
@@ -269,6 +271,8 @@ impl Connector {
         address: IpAddr,
         seat: Seat,
     ) -> Result<Connection, FetchError> {
+        let meter = Meter::new(self.limits.header_bytes);
+        let stream = Metered::new(stream, Arc::clone(&meter));
         let stream: Box<dyn Stream> = match route.by_proxy && route.tls {
             true => Box::new(self.tunnel(page, stream).await?),
             false => Box::new(stream),
@@ -297,11 +301,11 @@ impl Connector {
         Ok(if speaks_http2 {
             let handshake = self.http2(tasks.clone()).handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
-            Connection::new(Sender::Http2(sender), driver, tasks, peer)
+            Connection::new(Sender::Http2(sender), driver, tasks, meter, peer)
         } else {
             let handshake = self.http1().handshake(stream).await;
             let (sender, driver) = handshake.map_err(unspoken)?;
-            Connection::new(Sender::Http1(sender), driver, tasks, peer)
+            Connection::new(Sender::Http1(sender), driver, tasks, meter, peer)
         })
     }
 
@@ -324,9 +328,8 @@ impl Connector {
         builder
             .timer(TokioTimer::new())
             .max_header_list_size(header_bytes)
-            // What a server may send before anybody has read it.
-            .initial_stream_window_size(256 << 10)
-            .initial_connection_window_size(256 << 10);
+            .initial_stream_window_size(UNREAD_WINDOW)
+            .initial_connection_window_size(UNREAD_WINDOW);
         builder
     }
 
@@ -363,7 +366,7 @@ impl Connector {
     async fn tunnel(
         &self,
         page: &PageUrl,
-        stream: TcpStream,
+        stream: Metered,
     ) -> Result<TokioIo<hyper::upgrade::Upgraded>, FetchError> {
         let failed = |why: &dyn std::fmt::Display| {
             let message = format!("the proxy does not lead to {}: {why}", page.site());

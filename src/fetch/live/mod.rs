@@ -11,7 +11,7 @@
 //! | `names.rs`, `name_sockets.rs`, `address_guard.rs` | where is the host, and may we go there |
 //! | `pace.rs` | has the machine behind the address had its rest |
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
-//! | `client.rs`, `patience.rs` | one request and one response, within limits |
+//! | `client.rs`, `patience.rs`, `meter.rs` | one request and one response, within limits |
 //!
 //! Invariants: what robots.txt forbids or the operator blocks is never asked for, every address is checked when it
 //! is connected to, and waiting for one site never holds up another.
@@ -21,6 +21,7 @@ mod client;
 mod connections;
 mod connector;
 mod host_guard;
+mod meter;
 mod name_sockets;
 mod names;
 mod pace;

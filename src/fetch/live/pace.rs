@@ -1,4 +1,5 @@
-//! A pace for each address: many sites may share one, and their machine is one machine.
+//! A pace for each address: many sites may share one, and their machine is one machine. Of IPv6
+//! the network of 64 bits counts as one address ([`shared_address`]).
 //!
 //! Sites behind one address take turns at a short interval. Who would have to wait longer
 //! than a visit waits is deferred, so that a crowded address does not fill all seats.
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::PolitenessSettings;
 use crate::fetch::error::FetchError;
-use crate::web::{DeferralCause, SiteId};
+use crate::web::{DeferralCause, SiteId, shared_address};
 
 use super::turns::deferred;
 
@@ -68,6 +69,7 @@ impl AddressPace {
         if self.requests.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
             limiter.retain_recent();
         }
+        let address = shared_address(address);
         let started = Instant::now();
         let longest_wait = self.longest_wait.max(self.interval);
         while let Err(not_until) = limiter.check_key(&address) {
@@ -136,6 +138,26 @@ mod tests {
             ends, wanted,
             "two addresses, ten requests each, in steps of 200 ms"
         );
+    }
+
+    /// One machine answers at as many addresses of its network as it likes.
+    #[tokio::test(start_paused = true)]
+    async fn addresses_of_one_ipv6_network_take_turns() {
+        let pace = AddressPace::new(&settings());
+        let site: SiteId = "a.org".parse().unwrap();
+        let start = Instant::now();
+        let mut ends = Vec::new();
+        for address in [
+            "2a00:1450:4001:82f::200e",
+            "2a00:1450:4001:82f:1:2:3:4",
+            "2a00:1450:4001:830::200e",
+            "93.184.216.34",
+            "::ffff:93.184.216.34",
+        ] {
+            pace.wait(address.parse().unwrap(), &site).await.unwrap();
+            ends.push((start.elapsed().as_millis() + 100) / 200);
+        }
+        assert_eq!(ends, [0, 1, 1, 1, 2]);
     }
 
     #[tokio::test(start_paused = true)]
