@@ -17,7 +17,7 @@ use crate::external::{
     CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end, ordering,
 };
 use crate::internal::InternalCrawler;
-use crate::store::{KeyValueStore, SiteStore, StoreError, TopicTotals};
+use crate::store::{DirectoryStore, KeyValueStore, SiteStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
@@ -131,7 +131,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::run(async {
         sources::check_clock(&store, arguments.accept_clock).await?;
-        web.keep_blocks_of(&store).await?;
+        web.set_blocks(store.all_blocks().await?);
         let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;

@@ -18,7 +18,7 @@ use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
-use crate::store::{DirectoryStore, KeyValueStore, SiteStore, StoreError, TopicId};
+use crate::store::{KeyValueStore, SiteStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;
@@ -169,12 +169,11 @@ impl Web {
         }
     }
 
-    /// Asks no host that was blocked by an edit of this store.
-    pub(super) async fn keep_blocks_of(&self, store: &KeyValueStore) -> anyhow::Result<()> {
+    /// Asks none of these hosts, which were blocked by edits.
+    pub(super) fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
         if let Some(live) = &self.live {
-            live.set_blocks(store.all_blocks().await?);
+            live.set_blocks(blocks);
         }
-        Ok(())
     }
 
     /// Waits until everything recorded is on the disk.

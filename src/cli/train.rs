@@ -1,5 +1,6 @@
 //! `sitescout train`: what do sites of a topic look like?
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,9 +79,14 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         settings.training.seed = u64::from(seed);
     }
     let mut topic = read_topic(arguments)?;
+    let mut blocks = BTreeSet::new();
     if let Some(file) = &arguments.from_decisions {
         let decisions = match file.is_empty() {
-            true => decisions_of_store(&arguments.state, &topic.name, &settings)?,
+            true => {
+                let edits = edits_of_store(&arguments.state, &topic.name, &settings)?;
+                blocks = edits.blocks;
+                edits.decisions
+            }
             false => decisions_of_file(Path::new(file), &topic.name)?,
         };
         let known = topic.labels.remarks.len();
@@ -95,6 +101,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         arguments.record.as_deref(),
         &settings,
     )?;
+    web.set_blocks(blocks);
     let corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
     let targets = examples.iter().filter(|site| site.is_target()).count();
@@ -213,12 +220,13 @@ impl Topic {
     }
 }
 
-/// What editors have decided, as a store has it.
-fn decisions_of_store(
-    state: &Path,
-    topic: &str,
-    settings: &Settings,
-) -> anyhow::Result<Vec<(SiteId, bool)>> {
+/// What people have said, as a store has it.
+struct Edits {
+    decisions: Vec<(SiteId, bool)>,
+    blocks: BTreeSet<SiteId>,
+}
+
+fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Result<Edits> {
     const PORTION: usize = 1_000;
     let store = sources::open_store(state, settings).map_err(|error| {
         let locked = matches!(error.downcast_ref(), Some(StoreError::Locked(_)));
@@ -232,11 +240,12 @@ fn decisions_of_store(
     })?;
     sources::runtime()?.block_on(async {
         let topic = sources::topic_of(&store, Some(topic)).await?;
+        let blocks = store.all_blocks().await?;
         let (mut decisions, mut after) = (Vec::new(), None);
         loop {
             let portion = store.decisions(topic, after, PORTION).await?;
             let Some((last, _)) = portion.last() else {
-                return Ok(decisions);
+                return Ok(Edits { decisions, blocks });
             };
             after = Some(last.clone());
             let portion = portion.into_iter();

@@ -15,8 +15,7 @@ const MENU_PAGE_BYTES: usize = 4_000;
 const NO_TEXT_BYTES: usize = 70;
 /// A longer headline is a headline; error pages come to the point.
 const HEADLINE_BYTES: usize = 80;
-/// Challenges lead nowhere; pages with more links inside their site need not be searched for
-/// marks of gatekeepers.
+/// Pages with more links inside their site are no challenges.
 const MOST_LINKS_OF_CHALLENGES: usize = 8;
 /// Looked at for phrases: the beginning of the visible text.
 const LOOKED_AT_BYTES: usize = 2_000;
@@ -119,7 +118,7 @@ const NOT_FOUND_PHRASES: [&str; 23] = [
 pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> Signs {
     let visible = parsed.text.runs().filter(|(part, _)| part.is_visible());
     let bytes: usize = visible.map(|(_, run)| run.len()).sum();
-    let challenge = is_challenge(page, parsed, bytes);
+    let challenge = is_challenge(page, parsed, bytes, has_scripts);
     if !page.status.is_success() {
         return Signs {
             challenge,
@@ -134,10 +133,19 @@ pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> 
     }
 }
 
-fn is_challenge(page: &FetchedPage, parsed: &ParsedPage, visible_bytes: usize) -> bool {
-    let is_bare = parsed.content != ContentKind::Other
+/// A challenge does something by itself, says little and leads nowhere. Only what looks so is
+/// searched for marks, which takes longer than all other signs.
+fn is_challenge(
+    page: &FetchedPage,
+    parsed: &ParsedPage,
+    visible_bytes: usize,
+    has_scripts: bool,
+) -> bool {
+    let links = &parsed.intrinsic_links;
+    let is_bare = parsed.content == ContentKind::Html
         && visible_bytes <= MOST_SAID_BYTES
-        && parsed.intrinsic_links.len() <= MOST_LINKS_OF_CHALLENGES;
+        && links.len() <= MOST_LINKS_OF_CHALLENGES
+        && (has_scripts || links.iter().any(|link| link.kind.is_part()));
     let by_headers = challenge::gatekeeper_by_headers(&page.headers);
     by_headers.is_some() || is_bare && challenge::gatekeeper_by_body(&page.body).is_some()
 }

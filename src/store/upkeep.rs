@@ -386,13 +386,11 @@ fn group(
     let site = keys::last_host(key).ok_or_else(|| damaged(key))?;
     let mut known: SiteRecord = records::decode(key, value)?;
     // An alias takes no share of its domain.
-    let is_alias = match known.phase {
-        Phase::Border { .. } => false,
-        _ => {
-            let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
-            verdict.is_some_and(|verdict| verdict.alias_of().is_some())
-        }
-    };
+    let mut is_alias = false;
+    if !matches!(known.phase, Phase::Border { .. }) {
+        let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+        is_alias = verdict.is_some_and(|verdict| verdict.alias_of().is_some());
+    }
     if !is_alias {
         let domain = keys::domain(topic, platforms.domain_of(&site));
         let sites: u32 = changes.get(&domain)?.unwrap_or_default();

@@ -94,6 +94,10 @@ pub struct RobotsDirectives {
 /// Signs that a response with status 200 is not a page of its author's. Signs are cautious:
 /// they speak only of short pages, and what they mean is decided by whoever reads them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "a page may have several of them at once"
+)]
 pub struct Signs {
     /// The domain is parked, for sale, suspended, or shows a server's default page.
     pub parked: bool,

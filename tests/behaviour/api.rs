@@ -319,7 +319,7 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
     assert!(hosts.contains(&accepted) && !hosts.contains(&rejected));
     let csv = place.run("export --topic boats --state state --format csv");
     let csv = text(&csv.stdout);
-    assert!(csv.contains(",accept\n"), "{csv}");
+    assert!(csv.contains(",accept,false\n"), "{csv}");
     assert!(!csv.contains('='), "a note is no cell: {csv}");
     // What editors said is what is learned, from the store and from a file.
     fs::copy(crate::fixture("coast.labels.tsv"), place.path("labels.tsv")).expect("labels");

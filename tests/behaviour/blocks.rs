@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use serde_json::Value;
-use sitescout::config::{HostLists, InternalSettings};
+use sitescout::config::{HostLists, InternalSettings, StoreSettings};
 use sitescout::fetch::Fetcher;
 use sitescout::internal::InternalCrawler;
+use sitescout::store::{DirectoryStore, Edit, KeyValueStore};
 use sitescout::web::{SiteId, SiteVisit};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -202,6 +203,40 @@ async fn a_blocked_host_is_never_asked_by_a_crawl_or_by_training() {
     fs::write(roads.directory.path().join("labels.tsv"), labels.concat()).expect("labels");
     let before = roads.web.targets("inner.example").len();
     let train = "train sailing --labels labels.tsv --config live.toml --out out";
+    let output = roads.run(train).await;
+    roads.assert_unseen();
+    assert!(
+        roads.web.targets("inner.example").len() > before,
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// What was blocked through the API is in the store, and holds for other commands on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_by_an_edit_holds_for_whoever_uses_the_store() {
+    let roads = Roads::serve("recheck_after = 'never'").await;
+    let state = roads.directory.path().join("state");
+    let store = KeyValueStore::open(&state, &StoreSettings::default()).expect("a store");
+    let block = Edit::Block {
+        site: site("blocked.example"),
+        note: String::new(),
+    };
+    store.edit(block).await.expect("an edit");
+    drop(store);
+    let crawl = format!(
+        "crawl sailing --json --config live.toml --models {MODELS} --start blocked.example {}",
+        ROADS.join(" ")
+    );
+    let output = roads.run(&crawl).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    roads.assert_unseen();
+    assert_eq!(roads.web.targets("robots.example"), ["/robots.txt"]);
+    let labels = "blocked.example\tsailing\nrobots.example\tsailing\ninner.example\tsailing\n";
+    fs::write(roads.directory.path().join("labels.tsv"), labels).expect("labels");
+    let before = roads.web.targets("inner.example").len();
+    let train = "train sailing --labels labels.tsv --config live.toml --out out --from-decisions \
+                 --state state";
     let output = roads.run(train).await;
     roads.assert_unseen();
     assert!(

@@ -32,8 +32,15 @@ static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
     learning.join().expect("a model")
 });
 
+/// A name, headers and a body.
+type Challenge = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static str,
+);
+
 /// Challenges as gatekeepers make them: a header, or what stands on the page.
-const CHALLENGES: [(&str, &[(&str, &str)], &str); 9] = [
+const CHALLENGES: [Challenge; 9] = [
     ("anubis", &[], CHALLENGE),
     (
         "cloudflare-header",

@@ -256,9 +256,9 @@ fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
         | RobotsFault::EndlessInterim
         | RobotsFault::Resets
         | RobotsFault::RedirectPrivate
-        | RobotsFault::Delay3600 => ("deferred", "deferred"),
+        | RobotsFault::Delay3600
         // What a gatekeeper says is not what the site says.
-        RobotsFault::ChallengeHeader
+        | RobotsFault::ChallengeHeader
         | RobotsFault::ChallengeHeader200
         | RobotsFault::Challenge200
         | RobotsFault::Challenge202

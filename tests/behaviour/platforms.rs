@@ -153,7 +153,7 @@ async fn a_dump_of_before_is_counted_anew() {
             Some("domain")
                 if line["domain"]
                     .as_str()
-                    .is_some_and(|own| own.ends_with(".com")) =>
+                    .is_some_and(|own| own.ends_with("tumblr.com")) =>
             {
                 if is_written {
                     continue;

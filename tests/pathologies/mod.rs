@@ -67,7 +67,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use answers::Reply;
-#[allow(unused_imports, reason = "not every user meets gatekeepers")]
+#[allow(unused_imports, reason = "not every user has gatekeepers")]
 pub(crate) use bodies::CHALLENGE;
 pub(crate) use faults::Fault;
 #[allow(unused_imports, reason = "not every user speaks TLS")]

@@ -34,13 +34,11 @@ struct Hosts {
 impl HostGuard {
     /// Whether a site may be asked.
     pub(super) fn check(&self, site: &SiteId) -> Result<(), FetchError> {
-        match self.read().permit(site) {
-            true => Ok(()),
-            false => {
-                let message = format!("the operator lets nobody ask {site}");
-                Err(FetchError::new(ErrorKind::Blocked, message))
-            }
+        if self.read().permit(site) {
+            return Ok(());
         }
+        let message = format!("the operator lets nobody ask {site}");
+        Err(FetchError::new(ErrorKind::Blocked, message))
     }
 
     pub(super) fn set_lists(&self, lists: HostLists) {
