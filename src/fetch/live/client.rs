@@ -6,7 +6,8 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use http::header::{
 use http::{Request, StatusCode, Uri, request, response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{FetchSettings, LimitSettings};
@@ -43,6 +45,11 @@ const SNIFFED_BYTES: usize = 512;
 /// Bodies that take at most so much on the wire, and decoded, are decoded at once.
 const SMALL_WIRE_BYTES: usize = 64 << 10;
 const SMALL_BODY_BYTES: usize = 256 << 10;
+
+/// So many larger ones are decoded at once, in the whole process: as many as there are cores. While
+/// that lasts a body is in memory twice, and its buffer grows by doubling.
+static DECODERS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
 
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 
@@ -381,7 +388,15 @@ impl Client {
     fn wire_limit(&self, parts: &response::Parts, wanted: Wanted) -> usize {
         match wanted {
             Wanted::Robots => robots_rules::MAX_BYTES + 1,
-            Wanted::Page if parts.status.is_success() => self.limits.wire_bytes,
+            Wanted::Page if parts.status.is_success() => {
+                let is_packed = parts.headers.contains_key(CONTENT_ENCODING);
+                let most = if is_packed {
+                    usize::MAX
+                } else {
+                    self.body_bytes
+                };
+                self.limits.wire_bytes.min(most)
+            }
             Wanted::Page => self.limits.wire_bytes.min(ERROR_BODY_BYTES),
         }
     }
@@ -471,14 +486,27 @@ async fn decode(headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
             return decoded;
         }
     }
+    // The semaphore is never closed.
+    let _decoder = DECODERS.acquire().await;
     match tokio::task::spawn_blocking(move || body.decode(&content, limit)).await {
-        Ok(body) => body,
+        Ok(body) => cut(body, limit),
         Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
         // The runtime is shutting down; nobody will look at the answer.
         Err(_) => Body {
             bytes: Bytes::new(),
             truncated: true,
         },
+    }
+}
+
+/// A body that was not what its headers say is as long as it came.
+fn cut(body: Body, limit: usize) -> Body {
+    match body.bytes.get(..limit) {
+        Some(start) if start.len() < body.bytes.len() => Body {
+            bytes: Bytes::copy_from_slice(start),
+            truncated: true,
+        },
+        _ => body,
     }
 }
 
