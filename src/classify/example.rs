@@ -3,7 +3,7 @@
 //! A corpus is read once, and each term becomes a number in its [`Lexicon`]; after that a
 //! fold of a cross-validation costs arithmetic only, no hashing of words.
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts};
 
@@ -22,7 +22,7 @@ pub type TermId = u32;
 /// All terms of a corpus, numbered in the order in which they were met.
 #[derive(Debug, Default)]
 pub struct Lexicon {
-    ids: FxHashMap<Box<str>, TermId>,
+    ids: HashMap<Box<str>, TermId>,
     terms: Vec<Box<str>>,
 }
 

@@ -177,7 +177,7 @@ impl Default for FetchSettings {
     fn default() -> Self {
         Self {
             contact: None,
-            body_bytes: 8 << 20,
+            body_bytes: 4 << 20,
             resolve: Vec::new(),
             allow_addresses: Vec::new(),
             ports: vec![80, 443],

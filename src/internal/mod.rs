@@ -14,8 +14,22 @@
 //!   for their links change neither.
 //! - What a gatekeeper says is no evidence, and its links are nobody's. A site whose entrance
 //!   it guards is left at once.
+//!
+//! # Memory
+//!
+//! Whatever sites send, visits take at most, all topics together:
+//!
+//! | what | at most |
+//! |---|---|
+//! | for each visit: its page, on the wire or decoded | `fetch.limits.wire_bytes` or `fetch.body_bytes`, for a moment both |
+//! | for each visit: pages that wait, links to other sites | some 6 MB with the default `page_budget` |
+//! | large pages that are read and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
+//! | small pages, read where they arrive | some 10 MB for each thread of the runtime |
+//!
+//! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 
 mod page_frontier;
+mod reading_pool;
 mod site_sample;
 
 use std::ops::ControlFlow;
@@ -30,9 +44,11 @@ use crate::web::{
     SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
 };
 use page_frontier::{Aim, Candidate, PageFrontier};
+use reading_pool::{ReadingPool, Room};
 use site_sample::SiteSample;
 
-/// Larger bodies are read on a thread where waiting for it holds up nobody.
+/// Larger bodies are read in the pool, where that holds up nobody and has room. Others take a
+/// millisecond and little memory, and no more of them are read at once than the runtime has threads.
 const LARGE_BODY_BYTES: usize = 128 << 10;
 
 /// So many pages may wait for each that may be read: a page of ten thousand links is not
@@ -279,7 +295,8 @@ impl InternalCrawler {
             sample.add_failure(page, StepOutcome::Failed(fetched.status));
             return None;
         }
-        let ReadPage { parsed, judged } = self.read(fetched, page.kind).await;
+        // The room is held until the page has been taken up.
+        let (ReadPage { parsed, judged }, _room) = self.read(fetched, page.kind).await;
         if parsed.signs.challenge {
             return challenged(page, sample);
         }
@@ -310,23 +327,23 @@ impl InternalCrawler {
         None
     }
 
-    async fn read(&self, fetched: FetchedPage, kind: PageKind) -> ReadPage {
+    /// Parses and judges a page. What comes of it may be large; the room is to be held with it.
+    async fn read(&self, fetched: FetchedPage, kind: PageKind) -> (ReadPage, Option<Room>) {
         let model = Arc::clone(&self.model);
         let limits = self.limits;
-        let is_large = fetched.body.len() > LARGE_BODY_BYTES;
+        let body_bytes = fetched.body.len();
         let read = move || {
             let parsed = parse::parse(&fetched, &limits);
             let judged = model.judge(&parse::words::count_terms(&parsed), kind);
             ReadPage { parsed, judged }
         };
-        if !is_large {
-            return read();
+        if body_bytes <= LARGE_BODY_BYTES {
+            return (read(), None);
         }
-        match tokio::task::spawn_blocking(read).await {
-            Ok(read) => read,
-            // A panic stays one, and is contained where visits are held.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        // A panic stays one, and is contained where visits are held.
+        let pool = ReadingPool::shared();
+        let (page, room) = pool.run(parse::room_for(body_bytes), read).await;
+        (page, Some(room))
     }
 }
 

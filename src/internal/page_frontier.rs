@@ -6,9 +6,14 @@
 //! known to link to it; best first, and of equals the one found first. What a page shows in frames
 //! or leads to by itself comes before its other links.
 //!
-//! Invariant: no page is handed out twice, in whatever spelling it is linked.
+//! Invariant: no page is handed out twice, in whatever spelling it is linked. Neither the number of
+//! pages that wait nor the length of their addresses grows beyond the capacity.
+//!
+//! Pages are told apart by their keys alone. Two of one key would be one page here, but a key has the
+//! host in it: whoever makes some hides pages of his own. Maps hash the keys with a secret seed, so
+//! that nobody can fill a bucket on purpose.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::web::{IntrinsicLink, LinkKind, PageConfidence, PageKey, PageKind, PageUrl};
 
@@ -35,6 +40,9 @@ const LINK_WORDS: [&str; 16] = [
 /// The longest anchor that is taken for a name.
 const LONGEST_NAME: usize = 40;
 
+/// The mean length of addresses that the capacity is meant for; honest ones are shorter.
+const MEAN_URL_BYTES: usize = 256;
+
 /// What is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aim {
@@ -57,8 +65,10 @@ pub(super) struct Candidate {
 /// The pages known and not yet asked for.
 #[derive(Debug)]
 pub(super) struct PageFrontier {
-    waiting: FxHashMap<PageKey, Waiting>,
-    asked: FxHashSet<PageKey>,
+    waiting: HashMap<PageKey, Waiting>,
+    /// Of the addresses of waiting pages together.
+    bytes: usize,
+    asked: HashSet<PageKey>,
     found: usize,
     /// How many pages may wait; further finds are dropped.
     capacity: usize,
@@ -83,8 +93,9 @@ impl PageFrontier {
     /// Begins at the entrance.
     pub(super) fn new(entry: &PageUrl, reach: PageKind, capacity: usize) -> Self {
         let mut frontier = Self {
-            waiting: FxHashMap::default(),
-            asked: FxHashSet::default(),
+            waiting: HashMap::new(),
+            bytes: 0,
+            asked: HashSet::new(),
             found: 0,
             capacity: capacity.max(1),
             reach,
@@ -113,7 +124,7 @@ impl PageFrontier {
             by_aim.then(by_rank).then_with(|| other.2.cmp(&one.2))
         });
         let (_, _, _, key) = best?;
-        let page = self.waiting.remove(&key)?.page;
+        let page = self.remove(key)?;
         self.asked.extend([key, page.url.key()]);
         Some(page)
     }
@@ -122,7 +133,7 @@ impl PageFrontier {
     /// than the one that redirects.
     pub(super) fn claim(&mut self, from: &PageUrl, target: &PageUrl) -> bool {
         let key = target.document_key();
-        self.waiting.remove(&key);
+        self.remove(key);
         let is_new = self.asked.insert(key);
         self.asked.insert(target.key());
         is_new || key == from.document_key()
@@ -136,7 +147,7 @@ impl PageFrontier {
         from: &Candidate,
     ) {
         let weight = link_weight(confidence);
-        let mut linked = FxHashSet::default();
+        let mut linked = HashSet::new();
         for part in links.iter().filter(|link| link.kind.is_part()) {
             // A homepage may well send its readers to `/index.php`.
             let document = part.page.document_key();
@@ -168,24 +179,38 @@ impl PageFrontier {
     }
 
     fn add(&mut self, key: PageKey, page: Candidate, weight: f64, is_link_page: bool) {
-        let is_full = self.waiting.len() >= self.capacity && !self.waiting.contains_key(&key);
+        let is_full = self.is_full() && !self.waiting.contains_key(&key);
         if is_full || page.kind > self.reach || self.asked.contains(&key) {
             return;
         }
         let kind = page.kind;
         let found = self.found;
         self.found += 1;
-        let waiting = self.waiting.entry(key).or_insert(Waiting {
-            page,
-            weights: 0.0,
-            pages: 0,
-            found,
-            is_link_page,
+        let waiting = self.waiting.entry(key).or_insert_with(|| {
+            self.bytes += page.url.as_str().len();
+            Waiting {
+                page,
+                weights: 0.0,
+                pages: 0,
+                found,
+                is_link_page,
+            }
         });
         waiting.is_link_page |= is_link_page;
         waiting.weights += weight;
         waiting.pages += 1;
         waiting.page.kind = waiting.page.kind.min(kind);
+    }
+
+    fn is_full(&self) -> bool {
+        let most_bytes = self.capacity.saturating_mul(MEAN_URL_BYTES);
+        self.waiting.len() >= self.capacity || self.bytes >= most_bytes
+    }
+
+    fn remove(&mut self, key: PageKey) -> Option<Candidate> {
+        let page = self.waiting.remove(&key)?.page;
+        self.bytes -= page.url.as_str().len();
+        Some(page)
     }
 }
 
@@ -385,6 +410,20 @@ mod tests {
         let found = links(&[("/frame", LinkKind::Frame), ("/a", LinkKind::Anchor)]);
         near.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut near), ["/frame"]);
+    }
+
+    #[test]
+    fn long_addresses_fill_the_capacity_sooner_and_leave_it_again() {
+        let mut frontier = PageFrontier::new(&page("/"), PageKind::Deep, 4);
+        frontier.best(Aim::Verdict);
+        let long = |at: usize| format!("/{at}{}", "x".repeat(2 * MEAN_URL_BYTES));
+        let (first, second, third) = (long(1), long(2), long(3));
+        let found = anchors(&[&first, &second, &third, "/short", &first]);
+        frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
+        assert_eq!(frontier.best(Aim::Verdict).unwrap().url, page(&first));
+        frontier.add_links(&found, confidence(0.9), &read(PageKind::Inner));
+        assert_eq!(drain(&mut frontier), [second, third]);
+        assert_eq!(frontier.bytes, 0);
     }
 
     #[test]

@@ -14,13 +14,16 @@ use crate::config::InternalSettings;
 use crate::web::{
     Entrances, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
     SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
-    UndecidedReason, Verdict, VisitCost, shared_address,
+    TransversalLink, UndecidedReason, Verdict, VisitCost, shared_address,
 };
 
 use super::page_frontier::Candidate;
 
 /// The most links to other sites that a report holds: honest sites stay far below.
 const MAX_FOUND_LINKS: usize = 10_000;
+
+/// The most that their addresses and anchors may have together.
+const MAX_FOUND_BYTES: usize = 1 << 20;
 
 /// A sample of a site, growing page by page.
 pub(super) struct SiteSample {
@@ -34,6 +37,8 @@ pub(super) struct SiteSample {
     link_weights: f64,
     steps: Vec<PageStep>,
     links: Vec<FoundLink>,
+    /// Of the addresses and anchors of those links together.
+    link_bytes: usize,
     /// Of the pages that spoke.
     spoken: Vec<Fingerprint>,
     /// Of all pages with words.
@@ -73,6 +78,7 @@ impl SiteSample {
             link_weights: 0.0,
             steps: Vec::new(),
             links: Vec::new(),
+            link_bytes: 0,
             spoken: Vec::new(),
             fingerprints: Vec::new(),
             was_read: false,
@@ -211,11 +217,7 @@ impl SiteSample {
             let links = parsed.transversal_links.iter();
             recommended = links.filter(|link| !link.nofollow).count();
             self.link_weights += link_weight(confidence, recommended, self.settings.link_constant);
-            let step = self.steps.len();
-            let found = parsed.transversal_links.iter().cloned();
-            let found = found.map(|link| FoundLink { link, step });
-            let room = MAX_FOUND_LINKS.saturating_sub(self.links.len());
-            self.links.extend(found.take(room));
+            self.add_links(&parsed.transversal_links);
         }
         self.add_step(page, outcome, confidence, telling_words, recommended);
         confidence
@@ -229,6 +231,18 @@ impl SiteSample {
     /// The homepage asks not to be indexed.
     pub(super) fn mark_noindex(&mut self) {
         self.noindex = true;
+    }
+
+    fn add_links(&mut self, found: &[TransversalLink]) {
+        let step = self.steps.len();
+        for link in found {
+            if self.links.len() >= MAX_FOUND_LINKS || self.link_bytes >= MAX_FOUND_BYTES {
+                return;
+            }
+            self.link_bytes += link.page.as_str().len() + link.anchor.len();
+            let link = link.clone();
+            self.links.push(FoundLink { link, step });
+        }
     }
 
     /// The entrance leads to another site.

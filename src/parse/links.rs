@@ -6,22 +6,29 @@
 //!
 //! Invariant: at most as many links as the limit, none longer than the limit, and a base
 //! longer than that is no base: a megabyte of it, times ten thousand links, would be ten
-//! gigabytes.
+//! gigabytes. Addresses and anchors of all links together have at most [`LINK_BYTES`]: a base of
+//! two kilobytes, times ten thousand links, is still twenty megabytes for a body of hundred
+//! kilobytes.
+
+use std::collections::hash_map::Entry;
 
 use encoding_rs::{Encoding, UTF_8};
-use rustc_hash::FxHashMap;
 use url::Url;
 
 use crate::web::{FetchedPage, IntrinsicLink, PageKey, PageText, PageUrl, SiteId, TransversalLink};
 
-use super::ParseLimits;
 use super::html::{Document, RawLink};
+use super::{ParseLimits, SeededMap};
 
 /// More of an anchor's text says nothing more about its target.
 const MAX_ANCHOR_BYTES: usize = 256;
 
 /// So many references are looked at for each link that may be kept.
 const REFERENCES_PER_LINK: usize = 4;
+
+/// The most that addresses and anchors of a page's links may have together; links after that are
+/// left out. The fullest pages of our corpora have a tenth of it.
+const LINK_BYTES: usize = 1 << 20;
 
 /// The links of a page, resolved.
 #[derive(Debug, Default)]
@@ -46,12 +53,17 @@ struct Resolver<'a> {
     document: &'a Document,
     text: &'a PageText,
     limits: &'a ParseLimits,
-    /// Menus repeat the same reference all over a page; resolving it once is enough.
-    by_reference: FxHashMap<&'a str, Target>,
     /// What is found is compared, so a collision costs nothing but a link listed twice.
-    by_page: FxHashMap<PageKey, Target>,
+    by_page: SeededMap<PageKey, Target>,
     encoding: &'static Encoding,
     links: Links,
+    /// What addresses and anchors of the links have so far.
+    bytes: usize,
+}
+
+/// So many references of a page are looked at: those that lead nowhere cost time too.
+pub(super) fn followed(limits: &ParseLimits) -> usize {
+    limits.max_links.saturating_mul(REFERENCES_PER_LINK)
 }
 
 /// Resolves everything a document refers to.
@@ -70,24 +82,23 @@ pub(super) fn resolve(
         document,
         text,
         limits,
-        by_reference: FxHashMap::default(),
-        by_page: FxHashMap::default(),
+        by_page: SeededMap::default(),
         encoding: encoding.output_encoding(),
         links: Links::default(),
+        bytes: 0,
         base,
     };
-    // References that lead nowhere cost time too.
-    let followed = limits.max_links.saturating_mul(REFERENCES_PER_LINK);
-    for raw in document.links.iter().take(followed) {
+    // Menus repeat the same reference all over a page; resolving it once is enough.
+    let mut by_reference: SeededMap<&str, Target> = SeededMap::default();
+    for raw in document.links.iter().take(followed(limits)) {
         if resolver.is_full() {
             break;
         }
-        let reference = document.reference(raw);
-        if let Some(target) = resolver.by_reference.get(reference).copied() {
-            resolver.meet_again(target, raw, page_nofollow);
-        } else {
-            let target = resolver.follow(raw, page_nofollow);
-            resolver.by_reference.insert(reference, target);
+        match by_reference.entry(document.reference(raw)) {
+            Entry::Occupied(known) => resolver.meet_again(*known.get(), raw, page_nofollow),
+            Entry::Vacant(unknown) => {
+                unknown.insert(resolver.follow(raw, page_nofollow));
+            }
         }
     }
     let canonical = document.canonical.as_deref();
@@ -108,7 +119,8 @@ fn base_of(page: &PageUrl, document: &Document, limits: &ParseLimits) -> Url {
 
 impl Resolver<'_> {
     fn is_full(&self) -> bool {
-        self.links.intrinsic.len() + self.links.transversal.len() >= self.limits.max_links
+        let links = self.links.intrinsic.len() + self.links.transversal.len();
+        links >= self.limits.max_links || self.bytes >= LINK_BYTES
     }
 
     fn join(&self, reference: &str) -> Option<PageUrl> {
@@ -141,6 +153,7 @@ impl Resolver<'_> {
             return target;
         }
         let anchor = self.anchor_of(raw);
+        self.bytes += page.as_str().len() + anchor.len();
         let nofollow = raw.nofollow || page_nofollow;
         let other_site = match page.shares_host(self.page) {
             true => None,

@@ -9,8 +9,22 @@
 //! of counters for the places where the tree matters (templates, drawings, open headings
 //! and anchors), find what a browser shows in one pass over the bytes.
 //!
-//! Invariant: any bytes give a page; same bytes, same page. Time and memory are linear in
-//! the size of the body, and depth costs nothing.
+//! Invariant: any bytes give a page; same bytes, same page. Time is linear in the size of the body,
+//! whatever the words and links are, and depth costs nothing.
+//!
+//! # Memory
+//!
+//! A body of `B` bytes takes at most [`PAGE_FACTOR`]` * B + `[`PAGE_BYTES`] while it is read, itself
+//! included, until its terms are counted:
+//!
+//! | what | at most |
+//! |---|---|
+//! | the body | `B` |
+//! | its characters in UTF-8 | `3 B` in a charset of one byte for each, nothing if it is UTF-8 |
+//! | characters since the last tag, and the text, which both grow by doubling | three times that each |
+//! | runs, raw links, links, terms | `MAX_RUNS`, `followed`, `LINK_BYTES`, [`words::MAX_TERMS`]: [`PAGE_BYTES`] together |
+//!
+//! Whoever reads many pages at once reserves that much before ([`room_for`]).
 
 mod charset;
 mod content;
@@ -21,6 +35,8 @@ mod links;
 mod signs;
 mod text;
 pub mod words;
+
+use std::collections::HashMap;
 
 use http::HeaderName;
 
@@ -36,6 +52,23 @@ pub struct ParseLimits {
     pub max_url_bytes: usize,
 }
 
+/// What a page takes while it is read, as a multiple of its body.
+pub const PAGE_FACTOR: usize = 16;
+
+/// What a page takes while it is read, beside that: all that has a limit of its own. It holds for
+/// the default of `max_links`.
+pub const PAGE_BYTES: usize = 16 << 20;
+
+/// The most memory that reading a body of so many bytes takes.
+#[must_use]
+pub const fn room_for(body_bytes: usize) -> usize {
+    PAGE_BYTES.saturating_add(body_bytes.saturating_mul(PAGE_FACTOR))
+}
+
+/// A map whose keys strangers choose. Each has a secret seed: with a hash that he can compute, a
+/// page's author could make each key collide with all before it. Its order decides nothing.
+type SeededMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// The name by which pages may address us in robots directives.
 const PRODUCT_TOKEN: &str = "sitescout";
 
@@ -44,20 +77,23 @@ const PRODUCT_TOKEN: &str = "sitescout";
 pub fn parse(page: &FetchedPage, limits: &ParseLimits) -> ParsedPage {
     let content_type = page.content_type();
     let content = content::kind(content_type.as_deref(), &page.body);
+    if content == ContentKind::Other {
+        let nothing = Document::default();
+        return finish(page, limits, content, encoding_rs::UTF_8, nothing);
+    }
     let site = page.url.site();
     let tld = site.host().rsplit('.').next();
-    let (text, charset) = match content {
-        ContentKind::Other => (std::borrow::Cow::Borrowed(""), encoding_rs::UTF_8),
-        _ => charset::decode(&page.body, content_type.as_deref(), content, tld),
+    let (text, charset) = charset::decode(&page.body, content_type.as_deref(), content, tld);
+    let markup = match content::is_xml(content_type.as_deref()) {
+        true => Markup::Xml,
+        false => Markup::Html,
     };
     let document = match content {
-        ContentKind::Html if content::is_xml(content_type.as_deref()) => {
-            html::read(&text, Markup::Xml)
-        }
-        ContentKind::Html => html::read(&text, Markup::Html),
         ContentKind::PlainText => Document::from_plain_text(&text),
-        ContentKind::Other => Document::default(),
+        _ => html::read(&text, markup, links::followed(limits)),
     };
+    // It may be three times the body.
+    drop(text);
     finish(page, limits, content, charset, document)
 }
 

@@ -2,8 +2,16 @@
 //!
 //! White space is collapsed as browsers do it: inline elements join what stands at their
 //! edges, blocks and line breaks part it.
+//!
+//! Invariant: at most [`MAX_RUNS`] runs, so that the table of them stays smaller than the text of
+//! an honest page.
 
 use crate::web::{PagePart, PageText};
+
+/// The most runs of a page, each of another part than the one before; text that would begin one
+/// more is left out. A page that changes its part with every letter would need three times its size
+/// for the table alone. The most of our corpora is a fifth of it.
+const MAX_RUNS: usize = 100_000;
 
 /// Collects text in reading order.
 #[derive(Debug, Default)]
@@ -55,7 +63,7 @@ impl TextBuilder {
             self.pending = self.pending.max(Separator::Space);
         }
         let bare = words.trim_ascii();
-        if bare.is_empty() {
+        if bare.is_empty() || self.is_full(part) {
             return;
         }
         if self.has_visible {
@@ -91,8 +99,9 @@ impl TextBuilder {
         self.scratch.clear();
         self.scratch.extend_from_slice(text);
         let is_continued = self.last_part() == Some(part);
+        let is_full = self.is_full(part);
         let bare = collapse(&mut self.scratch).trim_ascii();
-        if bare.is_empty() {
+        if bare.is_empty() || is_full {
             return;
         }
         if is_continued {
@@ -118,6 +127,11 @@ impl TextBuilder {
             Some(run) if run.0 == part => run.1 = end,
             _ => self.runs.push((part, end)),
         }
+    }
+
+    /// Whether there is no room for a run of this part.
+    fn is_full(&self, part: PagePart) -> bool {
+        self.runs.len() >= MAX_RUNS && self.last_part() != Some(part)
     }
 
     fn last_part(&self) -> Option<PagePart> {

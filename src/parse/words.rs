@@ -6,16 +6,17 @@
 //! serve as well as words and need no dictionary.
 //!
 //! Left out: words without a letter, and words longer than 64 bytes, which are keys and
-//! digests.
+//! digests. A page has at most [`MAX_TERMS`] different terms: the first ones in reading order.
 //!
 //! Invariant: the same page gives the same terms in the same order; models depend on it.
+//! Beside the terms themselves, reading takes no memory that grows with the page.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::LazyLock;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::fast::RandomState;
+use rustc_hash::FxHashSet;
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_script::{Script, UnicodeScript};
@@ -23,8 +24,23 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::web::{Language, PagePart, PageTerms, ParsedPage, PartCounts};
 
+use super::SeededMap;
+
 /// Longer words are keys and digests.
 const MAX_WORD_BYTES: usize = 64;
+
+/// A word of more bytes is too long in its normal form, too: that is never shorter than a quarter
+/// (a bold letter of mathematics has four bytes, the letter itself one). Such words are not
+/// copied to find that out.
+const MAX_UNREAD_BYTES: usize = 8 * MAX_WORD_BYTES;
+
+/// The most different terms of one page; further ones are not counted. They take some 8 MB.
+///
+/// The longest pages of our corpora have a third of it.
+pub const MAX_TERMS: usize = 50_000;
+
+/// Room for more terms is not made before they come.
+const MOST_EXPECTED_TERMS: usize = 2_048;
 
 /// The stemmers and the languages they stem.
 const STEMMERS: [(&str, Algorithm); 33] = [
@@ -63,6 +79,7 @@ const STEMMERS: [(&str, Algorithm); 33] = [
     ("uk", Algorithm::Ukrainian),
 ];
 
+/// Its words are ours, so nobody can make them collide.
 type StopList = FxHashSet<&'static str>;
 
 /// Every stop list there is, by the code of its language.
@@ -90,15 +107,18 @@ pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
     }
 }
 
-/// The terms of a page, counted by the part they began in.
+/// The terms of a page, counted by the part they began in; at most [`MAX_TERMS`] of them.
 #[must_use]
 pub fn count_terms(page: &ParsedPage) -> PageTerms {
-    let mut counts: FxHashMap<Box<str>, PartCounts> = FxHashMap::default();
+    // A word has some eight bytes, and every second is a new one.
+    let expected = (page.text.len() / 16).min(MOST_EXPECTED_TERMS);
+    let mut counts: SeededMap<Box<str>, PartCounts> =
+        SeededMap::with_capacity_and_hasher(expected, RandomState::default());
     for_each_term(page, |part, term| {
         let at = part as usize;
         if let Some(counts) = counts.get_mut(term) {
             counts[at] = counts[at].saturating_add(1);
-        } else {
+        } else if counts.len() < MAX_TERMS {
             let mut first = PartCounts::default();
             first[at] = 1;
             counts.insert(term.into(), first);
@@ -116,9 +136,21 @@ pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl 
 struct Terms {
     stemmer: Option<Stemmer>,
     stop_list: Option<&'static StopList>,
-    /// Characters in a row of a script without spaces, and where in the text they stand.
-    unspaced: Vec<char>,
-    unspaced_at: Range<usize>,
+    unspaced: Option<Unspaced>,
+    /// The term being made; used again from term to term.
+    pair: String,
+}
+
+/// Characters in a row of a script without spaces. A row may be as long as the page, so only its
+/// last character is kept.
+#[derive(Clone, Copy)]
+struct Unspaced {
+    /// Where in the text the row begins, and where it ends as far as it was read.
+    start: usize,
+    end: usize,
+    last: Option<char>,
+    /// Whether the last character is part of no pair.
+    is_alone: bool,
 }
 
 impl Terms {
@@ -128,24 +160,16 @@ impl Terms {
         Self {
             stemmer: algorithm.map(|(_, algorithm)| Stemmer::create(*algorithm)),
             stop_list: code.and_then(|code| STOP_LISTS.get(code)),
-            unspaced: Vec::new(),
-            unspaced_at: 0..0,
+            unspaced: None,
+            pair: String::new(),
         }
     }
 
     /// Visits each term with the place where its word begins.
     fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, &str)) {
         for (start, word) in text.unicode_word_indices() {
-            if start != self.unspaced_at.end {
-                self.end_unspaced(visit);
-            }
             if !word.is_ascii() && word.starts_with(is_unspaced) {
-                if self.unspaced.is_empty() {
-                    self.unspaced_at.start = start;
-                }
-                self.unspaced
-                    .extend(word.nfkc().flat_map(char::to_lowercase));
-                self.unspaced_at.end = start + word.len();
+                self.read_unspaced(start, word, visit);
             } else {
                 self.end_unspaced(visit);
                 self.read_word(word, &mut |term| visit(start, term));
@@ -155,6 +179,9 @@ impl Terms {
     }
 
     fn read_word(&self, word: &str, visit: &mut impl FnMut(&str)) {
+        if word.len() > MAX_UNREAD_BYTES {
+            return;
+        }
         let word = normal_form(word);
         if word.len() > MAX_WORD_BYTES || !word.contains(char::is_alphabetic) {
             return;
@@ -168,20 +195,34 @@ impl Terms {
         }
     }
 
+    fn read_unspaced(&mut self, start: usize, word: &str, visit: &mut impl FnMut(usize, &str)) {
+        if self.unspaced.is_some_and(|row| row.end != start) {
+            self.end_unspaced(visit);
+        }
+        let row = self.unspaced.get_or_insert(Unspaced {
+            start,
+            end: start,
+            last: None,
+            is_alone: false,
+        });
+        row.end = start + word.len();
+        for next in word.nfkc().flat_map(char::to_lowercase) {
+            row.is_alone = row.last.is_none();
+            if let Some(last) = row.last.replace(next) {
+                self.pair.clear();
+                self.pair.extend([last, next]);
+                visit(row.start, &self.pair);
+            }
+        }
+    }
+
     fn end_unspaced(&mut self, visit: &mut impl FnMut(usize, &str)) {
-        let start = self.unspaced_at.start;
-        let mut term = String::new();
-        if let [alone] = self.unspaced.as_slice() {
-            term.push(*alone);
-            visit(start, &term);
+        let Some(row) = self.unspaced.take() else {
+            return;
+        };
+        if let Some(alone) = row.last.filter(|_| row.is_alone) {
+            visit(row.start, alone.encode_utf8(&mut [0; 4]));
         }
-        for pair in self.unspaced.windows(2) {
-            term.clear();
-            term.extend(pair);
-            visit(start, &term);
-        }
-        self.unspaced.clear();
-        self.unspaced_at = 0..0;
     }
 }
 

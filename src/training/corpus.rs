@@ -7,10 +7,9 @@
 //! Invariant: sites stand in the order of their hosts and pages in the order of the walk,
 //! however many are read at once, so that the same sites give the same numbers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -187,7 +186,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
     let SiteVisit {
         entry, fallbacks, ..
     } = SiteVisit::new(site);
-    let mut known = FxHashSet::from_iter([entry.document_key()]);
+    let mut known = HashSet::from([entry.document_key()]);
     let mut entrances = Entrances::new(fallbacks);
     let mut queue = VecDeque::from([(entry, PageKind::Homepage)]);
     let mut pages: Vec<WalkedPage> = Vec::new();
@@ -255,7 +254,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
 /// Parts of the page come before what it links to, as the internal crawler has it.
 fn queue_links(
     queue: &mut VecDeque<(PageUrl, PageKind)>,
-    known: &mut FxHashSet<PageKey>,
+    known: &mut HashSet<PageKey>,
     links: &[IntrinsicLink],
     kind: PageKind,
 ) {

@@ -22,13 +22,12 @@ mod salvage;
 mod scan;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use rustc_hash::FxHashMap;
 
 use crate::config::{DamagePolicy, FetchSettings};
 use crate::web::{FetchedPage, PageUrl, SiteId};
@@ -54,7 +53,7 @@ struct Inner {
     /// Sorted by key; captures of one page in the order in which they are to be tried.
     captures: Vec<(Entry, u32)>,
     /// For revisits: where in `captures` a payload digest was seen first.
-    by_digest: FxHashMap<u64, usize>,
+    by_digest: HashMap<u64, usize>,
     /// Pages of each site; a page counts once, however often it was captured.
     sites: BTreeMap<SiteId, u64>,
     records: u64,
@@ -79,7 +78,7 @@ impl Archive {
         let mut inner = Inner {
             files: Vec::new(),
             captures: Vec::new(),
-            by_digest: FxHashMap::default(),
+            by_digest: HashMap::new(),
             sites: BTreeMap::new(),
             records: 0,
             other_schemes: BTreeMap::new(),

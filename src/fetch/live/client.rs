@@ -7,7 +7,8 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -57,6 +58,11 @@ const DECODING_MEMORY: usize = 32 << 20;
 
 /// In these units it is given out.
 const DECODING_UNIT: usize = 1 << 10;
+
+/// So many larger ones are decoded at once, in the whole process: as many as there are cores. While
+/// that lasts a body is in memory twice, and its buffer grows by doubling.
+static DECODERS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
 
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 
@@ -414,7 +420,15 @@ impl Client {
     fn wire_limit(&self, parts: &response::Parts, wanted: Wanted) -> usize {
         match wanted {
             Wanted::Robots => robots_rules::MAX_BYTES + 1,
-            Wanted::Page if parts.status.is_success() => self.limits.wire_bytes,
+            Wanted::Page if parts.status.is_success() => {
+                let is_packed = parts.headers.contains_key(CONTENT_ENCODING);
+                let most = if is_packed {
+                    usize::MAX
+                } else {
+                    self.body_bytes
+                };
+                self.limits.wire_bytes.min(most)
+            }
             Wanted::Page => self.limits.wire_bytes.min(ERROR_BODY_BYTES),
         }
     }
@@ -508,13 +522,15 @@ impl Client {
                 return decoded;
             }
         }
+        let decoder = DECODERS.acquire().await;
+        let decoder = decoder.expect("the semaphore is never closed");
         let decoding = tokio::task::spawn_blocking(move || {
             let decoded = body.decode(&content, limit);
-            drop(memory);
+            drop((memory, decoder));
             decoded
         });
         match decoding.await {
-            Ok(body) => body,
+            Ok(body) => cut(body, limit),
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             // The runtime is shutting down; nobody will look at the answer.
             Err(_) => Body {
@@ -522,6 +538,17 @@ impl Client {
                 truncated: true,
             },
         }
+    }
+}
+
+/// A body that was not what its headers say is as long as it came.
+fn cut(body: Body, limit: usize) -> Body {
+    match body.bytes.get(..limit) {
+        Some(start) if start.len() < body.bytes.len() => Body {
+            bytes: Bytes::copy_from_slice(start),
+            truncated: true,
+        },
+        _ => body,
     }
 }
 

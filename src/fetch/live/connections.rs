@@ -11,6 +11,7 @@
 //! Invariant: no more connections are open than there are seats, and no site has an idle
 //! one beside the one in use, since requests to a site are made one at a time.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +25,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
 use prometheus::IntGauge;
-use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
@@ -49,7 +49,7 @@ pub(super) struct Connections {
     total: usize,
     /// Those who have no seat yet. While there are any, nothing stays idle.
     waiting: AtomicUsize,
-    idle: Mutex<FxHashMap<SiteId, Idle>>,
+    idle: Mutex<HashMap<SiteId, Idle>>,
     idle_time: Duration,
     has_reaper: AtomicBool,
     /// When it was last told that descriptors are lacking.
@@ -218,7 +218,7 @@ impl Connections {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, FxHashMap<SiteId, Idle>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<SiteId, Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

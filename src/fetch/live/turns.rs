@@ -8,10 +8,10 @@
 //! there is a bound to how many sites that may be. Memory follows the sites being visited
 //! and those that asked to be left alone, not all that were seen.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
 use tokio::sync::{Mutex as Lock, OwnedMutexGuard};
 use tokio::time::{Instant, sleep_until};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -51,7 +51,7 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Sites {
-    by_site: FxHashMap<SiteId, Arc<Lock<Courtesy>>>,
+    by_site: HashMap<SiteId, Arc<Lock<Courtesy>>>,
     sweep_at: usize,
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Reception {
 impl Turns {
     pub(super) fn new(settings: PolitenessSettings) -> Self {
         let sites = Sites {
-            by_site: FxHashMap::default(),
+            by_site: HashMap::new(),
             sweep_at: FIRST_SWEEP,
         };
         Self {

@@ -32,6 +32,8 @@ pub(super) enum Markup {
 pub(super) struct Document {
     pub(super) text: TextBuilder,
     pub(super) links: Vec<RawLink>,
+    /// Further links are left out: a link has eight bytes in a body and forty here.
+    max_links: usize,
     /// What the links refer to, one after the other.
     references: String,
     /// The first `<base href>`.
@@ -54,11 +56,12 @@ pub(super) struct RawLink {
     pub(super) anchor: (usize, usize),
 }
 
-/// Reads a document.
-pub(super) fn read(text: &str, markup: Markup) -> Document {
+/// Reads a document, and the first `max_links` of its links.
+pub(super) fn read(text: &str, markup: Markup, max_links: usize) -> Document {
     // About a third of a page is text; growing to it step by step would copy it twice.
     let document = Document {
         text: TextBuilder::with_capacity(text.len() / 3),
+        max_links,
         ..Document::default()
     };
     tokens::read(text.as_bytes(), PageReader::new(document, markup)).into_document()
@@ -89,8 +92,13 @@ impl Document {
         &self.references[link.reference.0..link.reference.1]
     }
 
-    /// Adds a link and says where in the list it stands.
-    fn add_link(&mut self, reference: &str, kind: LinkKind, nofollow: bool) -> usize {
+    /// Adds a link, if there is room for it, and says where in the list it stands.
+    fn add_link(&mut self, reference: &str, kind: LinkKind, nofollow: bool) -> Option<usize> {
+        let has_room = self.links.len() < self.max_links;
+        has_room.then(|| self.push_link(reference, kind, nofollow))
+    }
+
+    fn push_link(&mut self, reference: &str, kind: LinkKind, nofollow: bool) -> usize {
         let (start, here) = (self.references.len(), self.text.mark());
         self.references.push_str(reference);
         self.links.push(RawLink {
@@ -104,7 +112,7 @@ impl Document {
 
     /// Adds where a `Refresh` header leads, before everything the document itself says.
     pub(super) fn add_refresh(&mut self, target: &str) {
-        self.add_link(target, LinkKind::Refresh, false);
+        self.push_link(target, LinkKind::Refresh, false);
         self.links.rotate_right(1);
     }
 }

@@ -13,7 +13,8 @@
 //!   that is how menus are written.
 //! - A heading ends with any heading's tag, or with the block that holds it.
 //!
-//! Invariant: no state grows with depth.
+//! Invariant: no state grows with depth, and no list with the number of tags alone: links and runs
+//! of text have limits of their own.
 
 use html5gum::State;
 
@@ -56,7 +57,9 @@ enum Sink {
 
 #[derive(Debug)]
 struct OpenAnchor {
-    /// Which link it makes; `<a name>` makes none.
+    /// Whether it leads anywhere; `<a name>` does not.
+    is_link: bool,
+    /// Which of the links kept it is.
     link: Option<usize>,
     /// How many tables it stands in.
     tables: u32,
@@ -101,10 +104,7 @@ impl PageReader {
                 if self.characters.contains(&0) {
                     self.characters.retain(|byte| *byte != 0);
                 }
-                let is_link = self
-                    .anchor
-                    .as_ref()
-                    .is_some_and(|anchor| anchor.link.is_some());
+                let is_link = self.anchor.as_ref().is_some_and(|anchor| anchor.is_link);
                 let part = match self.heading {
                     Some(_) => PagePart::Heading,
                     None if is_link => PagePart::Anchor,
@@ -251,6 +251,7 @@ impl PageReader {
         self.close_anchor();
         self.document.text.part_anchors();
         self.anchor = Some(OpenAnchor {
+            is_link: tag.attributes.get(Attribute::Href).is_some(),
             link: self.push_link(tag, Attribute::Href, LinkKind::Anchor),
             tables: self.tables,
         });
@@ -276,7 +277,7 @@ impl PageReader {
         let nofollow = ["nofollow", "ugc", "sponsored"]
             .iter()
             .any(|word| tag.attributes.has_word(Attribute::Rel, word));
-        Some(self.document.add_link(reference, kind, nofollow))
+        self.document.add_link(reference, kind, nofollow)
     }
 
     fn push_alt(&mut self, tag: &CurrentTag) {
