@@ -77,7 +77,6 @@ fn floods() -> Vec<(String, &'static str)> {
             let host = format!("{}.{}.example", flood.name(), moment.name());
             let outcome = match (moment, flood) {
                 (Moment::Idle, _) => "200",
-                (Moment::Robots, FrameFlood::TinyData) => "404",
                 (Moment::Robots, _) => "deferred",
                 (Moment::Page, FrameFlood::TinyData) => "200 cut",
                 // The library counts these itself.

@@ -172,19 +172,15 @@ fn unzstd(mut input: &[u8], limit: usize) -> Body {
     // One for all: there may be a frame for every nine bytes.
     let mut decoder = FrameDecoder::new();
     while !input.is_empty() && !truncated {
-        match Frame::begin(input, decoder, window) {
-            Ok(mut frame) => {
-                let read = (&mut frame)
-                    .take((limit - bytes.len()) as u64 + 1)
-                    .read_to_end(&mut bytes);
-                truncated = read.is_err() || bytes.len() > limit;
-                (input, decoder) = frame.into_parts();
-            }
-            Err(_) => {
-                truncated = true;
-                break;
-            }
-        }
+        let Ok(mut frame) = Frame::begin(input, decoder, window) else {
+            truncated = true;
+            break;
+        };
+        let read = (&mut frame)
+            .take((limit - bytes.len()) as u64 + 1)
+            .read_to_end(&mut bytes);
+        truncated = read.is_err() || bytes.len() > limit;
+        (input, decoder) = frame.into_parts();
     }
     bytes.truncate(limit);
     Body {
@@ -387,6 +383,54 @@ mod tests {
         }
         let body = decode(&[("content-encoding", "zstd")], &bomb, LIMIT);
         assert_eq!(body.bytes, bomb, "not a byte of it was decoded");
+    }
+
+    #[test]
+    fn frames_of_zstd_follow_each_other() {
+        let zstd = [("content-encoding", "zstd")];
+        let twice = decode(&zstd, &[ZSTD_HELLO, ZSTD_HELLO].concat(), LIMIT);
+        assert_eq!(twice, whole(b"hellohello"));
+        let cut = decode(&zstd, &[ZSTD_HELLO, ZSTD_HELLO].concat(), 7);
+        assert_eq!((&*cut.bytes, cut.truncated), (&b"hellohe"[..], true));
+        // A plain block of one byte in a window of 2 MiB, and in one of 4 MiB.
+        let plain = |window: u8| [&ZSTD_HELLO[..4], &[0, window << 3, 9, 0, 0, b'x']].concat();
+        let larger = decode(&zstd, &[ZSTD_HELLO, &plain(11)].concat(), LIMIT);
+        assert_eq!(larger, whole(b"hellox"));
+        let too_large = decode(&zstd, &[ZSTD_HELLO, &plain(12)].concat(), LIMIT);
+        assert_eq!(
+            (&*too_large.bytes, too_large.truncated),
+            (&b"hello"[..], true),
+            "no room was asked for so much"
+        );
+        assert_eq!(decode(&zstd, &plain(12), LIMIT), whole(b"x"));
+    }
+
+    #[test]
+    fn the_memory_of_decoders_is_known_beforehand() {
+        const MIB: usize = 1 << 20;
+        let memory = |codings: &'static str, bytes: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_ENCODING, codings.parse().unwrap());
+            whole(bytes).working_memory(&headers)
+        };
+        let zstd = |window: u8| [&ZSTD_HELLO[..4], &[0, window << 3]].concat();
+        for (codings, bytes, wanted) in [
+            ("identity", &b""[..], 0),
+            ("gzip", b"", MIB / 8),
+            ("deflate, gzip", b"", MIB / 8),
+            ("br", b"\x0b", 4 * MIB + 7 * MIB / 2),
+            ("br", b"\x0f", 16 * MIB + 7 * MIB / 2),
+            // A large window is refused before anything is taken.
+            ("br", b"\x11", 0),
+            // What lies beneath is not known yet.
+            ("br, gzip", b"", 16 * MIB + 7 * MIB / 2),
+            ("zstd, gzip", b"", 18 * MIB),
+            ("zstd", ZSTD_HELLO, 6 * MIB),
+            ("zstd", &zstd(13), 18 * MIB),
+            ("zstd", &zstd(14), 0),
+        ] {
+            assert_eq!(memory(codings, bytes), wanted, "{codings} {bytes:x?}");
+        }
     }
 
     proptest! {

@@ -13,7 +13,8 @@ use ruzstd::decoding::{Dictionary, FrameDecoder, StreamingDecoder};
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The largest window for content codings (RFC 9659, section 3).
-pub(super) const CONTENT_WINDOW: u64 = 8 << 20;
+const LARGEST_CONTENT_WINDOW: usize = 8 << 20;
+const CONTENT_WINDOW: u64 = LARGEST_CONTENT_WINDOW as u64;
 
 /// The largest window for archives: what the reference program accepts by default.
 pub(super) const ARCHIVE_WINDOW: u64 = 128 << 20;
@@ -29,7 +30,7 @@ const PIECE: usize = 64 << 10;
 const BLOCK_MEMORY: usize = 2 << 20;
 
 /// The most that decoding a content coding takes.
-pub(super) const MOST_MEMORY: usize = 2 * CONTENT_WINDOW as usize + BLOCK_MEMORY;
+pub(super) const MOST_MEMORY: usize = 2 * LARGEST_CONTENT_WINDOW + BLOCK_MEMORY;
 
 /// The longest header a frame can have.
 const MAX_HEADER_BYTES: usize = 18;

@@ -298,10 +298,8 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
         let host = fault.host();
         let outcome = meeting.outcome(&format!("https://{host}/")).await;
         let wanted = match fault {
-            TlsFault::Expired
-            | TlsFault::WrongName
-            | TlsFault::SelfSigned
-            | TlsFault::UnknownCa => "bad_certificate",
+            TlsFault::Expired => "expired_certificate",
+            TlsFault::WrongName | TlsFault::SelfSigned | TlsFault::UnknownCa => "bad_certificate",
             TlsFault::Garbage => "tls_failed",
             TlsFault::Silent => "connect_timeout",
             TlsFault::H1Only => "200",
@@ -310,7 +308,10 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
             TlsFault::H2Resets | TlsFault::H2GoAway | TlsFault::H2EndlessHeaders => "deferred",
         };
         assert_eq!(outcome, wanted, "{fault:?}");
-        let is_bad = matches!(wanted, "bad_certificate" | "tls_failed");
+        let is_bad = matches!(
+            wanted,
+            "bad_certificate" | "expired_certificate" | "tls_failed"
+        );
         assert!(
             !is_bad || meeting.web.requests(&host).is_empty(),
             "{fault:?}"

@@ -469,7 +469,7 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
             let full = shelf.store.full_addresses(shelf.topic, sites).await;
             full.expect("a read")
         };
-        assert_eq!(full(6).await, [ip("::1"); 0]);
+        assert!(full(6).await.is_empty());
         assert_eq!(full(5).await, [ip("2001:db8:0:1::")]);
         let both = [ip("2001:db8:0:1::"), ip("2001:db8:0:2::")];
         assert_eq!(full(4).await, both);
