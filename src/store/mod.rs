@@ -23,10 +23,13 @@ mod dump;
 mod edits;
 mod engine;
 mod group_commit;
+mod import;
 mod keys;
 mod listing;
 mod metrics;
 mod orders;
+#[cfg(test)]
+mod power_loss;
 mod progress;
 mod reading;
 mod rechecks;
@@ -59,6 +62,7 @@ pub use directory::{
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Order, Writer};
+pub use import::Import;
 pub use progress::{PageWindow, Progress, Tally};
 use sled_engine::SledEngine;
 
@@ -419,6 +423,13 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It was begun once, and is empty.
+    #[error(
+        "the store in {} was begun, but its records are gone; restore a backup, or start anew in \
+         another directory",
+        .0.display()
+    )]
+    Lost(PathBuf),
     /// The disk is full, or a quota or a limit for files is reached.
     #[error(
         "the disk is full: no room for the store in {}; nothing recorded is lost, so make room and \
@@ -467,21 +478,7 @@ pub struct KeyValueStore {
 impl KeyValueStore {
     /// Opens the store in a directory, or starts one there.
     pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over(Arc::new(SledEngine::open(directory, settings)?), settings)
-    }
-
-    /// Starts a store in a directory that is to be filled from a dump. Until that is finished
-    /// it cannot be opened.
-    pub fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over(
-            Arc::new(SledEngine::begin_import(directory, settings)?),
-            settings,
-        )
-    }
-
-    /// The store holds all that it is to hold.
-    pub fn finish_import(directory: &Path) -> Result<(), StoreError> {
-        SledEngine::finish_import(directory)
+        Self::over_disk(SledEngine::open(directory, settings)?, settings)
     }
 
     /// Whether there is a store in a directory.
@@ -493,6 +490,14 @@ impl KeyValueStore {
     /// A store that is gone when it is dropped.
     pub fn in_memory() -> Result<Self, StoreError> {
         Self::over(Arc::new(MemoryEngine::default()), &StoreSettings::default())
+    }
+
+    fn over_disk(engine: SledEngine, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let engine = Arc::new(engine);
+        let store = Self::over(Arc::clone(&engine) as Arc<dyn Engine>, settings)?;
+        // The first records are there and were synced.
+        engine.mark_ready()?;
+        Ok(store)
     }
 
     fn over(engine: Arc<dyn Engine>, settings: &StoreSettings) -> Result<Self, StoreError> {

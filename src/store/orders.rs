@@ -263,8 +263,11 @@ impl Ledger {
             taken.push(hand_out(changes, topic, site)?);
             changes.remove(key);
         }
-        record.totals.taken += taken.len() as u64;
-        changes.put(keys::topic_record(topic), &record);
+        // Who finds nothing writes nothing, so that asking in vain costs no sync.
+        if !taken.is_empty() {
+            record.totals.taken += taken.len() as u64;
+            changes.put(keys::topic_record(topic), &record);
+        }
         Ok(taken)
     }
 

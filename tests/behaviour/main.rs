@@ -37,6 +37,7 @@ mod daemon;
 mod exhaustion;
 mod figures;
 mod freshness;
+mod imports;
 
 // === settings and commands ===
 mod commands;
