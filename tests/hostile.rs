@@ -450,7 +450,7 @@ fn assert_takes_no_longer(
     colliding: fn(usize) -> String,
     ordinary: fn(usize) -> String,
 ) {
-    for bytes in [1 << 20, PAGE_BYTES] {
+    for bytes in [256 << 10, PAGE_BYTES] {
         let page_of = |piece: fn(usize) -> String| page(HTML, pieces(bytes, piece));
         let (hostile, honest) = (page_of(colliding), page_of(ordinary));
         // Once for the tables that are made on first use.

@@ -73,6 +73,7 @@ impl ExitCode {
                     | StoreError::Newer
                     | StoreError::Foreign(_)
                     | StoreError::Unfinished(_)
+                    | StoreError::Lost(_)
             )
         );
         if is_bad_input || is_bad_store {

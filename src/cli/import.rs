@@ -8,11 +8,10 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::config::Settings;
-use crate::store::{DumpLine, KeyValueStore};
+use crate::store::{DumpLine, Import};
 use crate::telemetry::grouped;
 
 use super::ExitCode;
-use super::sources;
 use super::terminal::complain;
 
 const EXAMPLES: &str = "\
@@ -50,21 +49,20 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         let file = file.with_context(|| format!("cannot read {name}"))?;
         Box::new(BufReader::new(file))
     };
-    let store = KeyValueStore::begin_import(&arguments.state, &settings.store)?;
-    let records = load(source, &name.to_string(), &store).with_context(|| {
+    let mut import = Import::begin(&arguments.state, &settings.store)?;
+    let records = load(source, &name.to_string(), &mut import).with_context(|| {
         format!(
             "{} holds a part only; delete it before the next import",
             arguments.state.display()
         )
     })?;
-    KeyValueStore::finish_import(&arguments.state)?;
+    import.finish()?;
     complain(&format!("{} records imported", grouped(records)));
     Ok(ExitCode::Success)
 }
 
 /// Reads a dump to its end, and says how many records it has.
-fn load(source: Box<dyn BufRead>, name: &str, store: &KeyValueStore) -> anyhow::Result<u64> {
-    let runtime = sources::runtime()?;
+fn load(source: Box<dyn BufRead>, name: &str, import: &mut Import) -> anyhow::Result<u64> {
     let mut records = 0_u64;
     let mut portion = Vec::new();
     for (number, line) in (1..).zip(source.lines()) {
@@ -76,14 +74,13 @@ fn load(source: Box<dyn BufRead>, name: &str, store: &KeyValueStore) -> anyhow::
                 wanted == records,
                 "{name} has {records} records and should have {wanted}"
             );
-            runtime.block_on(store.load(portion))?;
+            import.load(portion)?;
             return Ok(records);
         }
         portion.push(line);
         records += 1;
         if portion.len() >= PORTION {
-            let loading = store.load(std::mem::take(&mut portion));
-            runtime.block_on(loading)?;
+            import.load(std::mem::take(&mut portion))?;
         }
     }
     bail!("{name} breaks off after {records} records")

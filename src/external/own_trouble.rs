@@ -46,6 +46,8 @@ pub(super) struct OwnTrouble {
     /// What the fetcher says, and how many visits in a row it has said so.
     told: Option<(Trouble, usize)>,
     next_probe: Option<Instant>,
+    /// When trouble was last over. Visits that began before may have met it.
+    over: Option<Instant>,
 }
 
 /// Visits that ended in vain in one way, one after the other.
@@ -107,6 +109,9 @@ impl OwnTrouble {
                 }
                 clear.push(ended.by_its_site());
             }
+            Sign::InVain(trouble) if self.may_have_met(&ended.report) => {
+                clear.push(ended.by_us(trouble));
+            }
             Sign::InVain(trouble) => clear.extend(match trouble {
                 Trouble::Clock => self.clock.add(ended, trouble),
                 _ => self.network.add(ended, trouble),
@@ -122,8 +127,21 @@ impl OwnTrouble {
             // The time believed so far is wrong; whoever sets the clock right is to be believed.
             clock::trust_system();
         }
+        if before.is_some() && self.now().is_none() {
+            self.over = Some(Instant::now());
+        }
         tell_change(before, self.now());
         clear
+    }
+
+    /// Whether a visit began before trouble was over that is no more.
+    fn may_have_met(&self, report: &SiteReport) -> bool {
+        let began = Instant::now().checked_sub(report.cost.duration);
+        self.now().is_none()
+            && self
+                .over
+                .zip(began)
+                .is_some_and(|(over, began)| began < over)
     }
 
     /// Nobody else is left who could show whose fault it was: the sites are taken to be dead.

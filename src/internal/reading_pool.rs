@@ -218,16 +218,16 @@ mod tests {
     async fn what_nobody_waits_for_is_not_begun_and_holds_no_room() {
         let pool = Arc::new(ReadingPool::start(1, 4 * PIECE));
         let (go_on, held) = mpsc::channel::<()>();
-        let (began, has_begun) = oneshot::channel();
+        let (started, has_started) = oneshot::channel();
         let first = Arc::clone(&pool);
         let first = tokio::spawn(async move {
             let job = move || {
-                let _ = began.send(());
+                let _ = started.send(());
                 let _ = held.recv();
             };
-            first.run(PIECE, job).await.0
+            first.run(PIECE, job).await;
         });
-        has_begun.await.expect("the first job");
+        has_started.await.expect("the first job");
         let begun = Arc::new(AtomicUsize::new(0));
         let mut given_up = JoinSet::new();
         for _ in 0..3 {
@@ -251,16 +251,16 @@ mod tests {
     async fn room_is_held_while_a_page_is_read_that_nobody_waits_for() {
         let pool = Arc::new(ReadingPool::start(2, 4 * PIECE));
         let (go_on, held) = mpsc::channel::<()>();
-        let (began, has_begun) = oneshot::channel();
+        let (started, has_started) = oneshot::channel();
         let abandoned = Arc::clone(&pool);
         let abandoned = tokio::spawn(async move {
             let job = move || {
-                let _ = began.send(());
+                let _ = started.send(());
                 let _ = held.recv();
             };
-            abandoned.run(3 * PIECE, job).await.0
+            abandoned.run(3 * PIECE, job).await;
         });
-        has_begun.await.expect("the job");
+        has_started.await.expect("the job");
         abandoned.abort();
         assert!(abandoned.await.is_err());
         assert_eq!(pool.budget.available_permits(), 1);

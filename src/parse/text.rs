@@ -10,7 +10,7 @@ use crate::web::{PagePart, PageText};
 
 /// The most runs of a page, each of another part than the one before; text that would begin one
 /// more is left out. A page that changes its part with every letter would need three times its size
-/// for the table alone. The most of our corpora is a fifth of it.
+/// for the table alone. The most of our corpora is 3,916.
 const MAX_RUNS: usize = 100_000;
 
 /// Collects text in reading order.

@@ -1,8 +1,8 @@
 //! An ordered map of bytes: all that a store needs of what is under it.
 //!
 //! Promises of every engine: `apply` is atomic, and seen by whoever reads afterwards. What
-//! was applied before `sync` returned survives the machine losing power. Keys come in the
-//! order of their bytes.
+//! was applied before `sync` returned survives the machine losing power, if each `apply` was
+//! followed by a `sync` before the next. Keys come in the order of their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

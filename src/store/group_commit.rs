@@ -2,10 +2,12 @@
 //!
 //! To sync a disk takes milliseconds, whatever the number of orders behind it. So orders
 //! that wait are carried out together, applied at once and synced once; only then is any of
-//! them answered.
+//! them answered. A group that changes nothing is neither applied nor synced.
 //!
-//! Invariant: an order is answered with success only after the engine has it, and after a
-//! sync if it is one that promises durability. After an error of the engine nothing is
+//! Invariant: whatever is applied is synced before anything else is applied, whether it promises
+//! durability or not: of several groups that were not synced, a power cut may keep the later
+//! ones and lose what they build on, and with it what was synced before (see `sled_engine`). An
+//! order is answered with success only after that sync. After an error of the engine nothing is
 //! written any more: what is on the disk is whole, and what followed was never promised.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,9 +94,8 @@ impl Writer {
         let mut transaction = Transaction::new(&*engine);
         let mut ledger = Ledger::open(&mut transaction, settings)?;
         transaction.accept_order();
-        engine.apply(transaction.into_changes())?;
-        engine.sync()?;
         let notes = Arc::new(Notes::default());
+        commit(&*engine, transaction, &notes)?;
         keep_up(&*engine, &mut ledger, &notes)?;
         notes.tell_durable(&*engine)?;
         let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
@@ -155,16 +156,7 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
         for order in group.drain(..) {
             answers.push(carry_out(order, &mut ledger, &mut transaction, notes));
         }
-        let changes = transaction.into_changes();
-        let started = Instant::now();
-        notes.begin_commit();
-        let committed = engine.apply(changes);
-        let committed = committed.and_then(|()| engine.sync());
-        let committed = committed.and_then(|()| notes.tell_durable(engine));
-        notes.end_commit();
-        if let Some(figures) = notes.figures.get() {
-            figures.duration.observe(started.elapsed().as_secs_f64());
-        }
+        let committed = commit(engine, transaction, notes);
         let committed = committed.and_then(|()| keep_up(engine, &mut ledger, notes));
         let dropped = ledger.take_dropped();
         if let Some(figures) = notes.figures.get() {
@@ -185,18 +177,34 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
     }
 }
 
+/// Applies what was changed, and syncs it before anything else can be applied.
+fn commit(
+    engine: &dyn Engine,
+    transaction: Transaction<'_, dyn Engine>,
+    notes: &Notes,
+) -> Result<(), StoreError> {
+    let changes = transaction.into_changes();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let started = Instant::now();
+    notes.begin_commit();
+    let committed = engine.apply(changes).and_then(|()| engine.sync());
+    let committed = committed.and_then(|()| notes.tell_durable(engine));
+    notes.end_commit();
+    if let Some(figures) = notes.figures.get() {
+        figures.duration.observe(started.elapsed().as_secs_f64());
+    }
+    committed
+}
+
 /// Does what is to be done before anybody is answered, a portion at a time.
 fn keep_up(engine: &dyn Engine, ledger: &mut Ledger, notes: &Notes) -> Result<(), StoreError> {
     while ledger.has_upkeep() {
         let mut transaction = Transaction::new(engine);
         ledger.keep_up(&mut transaction)?;
         transaction.accept_order();
-        notes.begin_commit();
-        let committed = engine.apply(transaction.into_changes());
-        let committed = committed.and_then(|()| engine.sync());
-        let committed = committed.and_then(|()| notes.tell_durable(engine));
-        notes.end_commit();
-        committed?;
+        commit(engine, transaction, notes)?;
     }
     Ok(())
 }
@@ -444,6 +452,30 @@ mod tests {
         }
         let syncs = engine.syncs.load(Ordering::Relaxed) - before;
         assert!(syncs < 50, "{syncs} syncs for 200 orders");
+        let log = engine.log.lock().unwrap();
+        let pairs: Vec<&[&str]> = log.chunks(2).collect();
+        assert!(
+            pairs.iter().all(|pair| *pair == ["apply", "sync"]),
+            "{log:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn handing_out_sites_is_synced_before_anything_else_is_applied() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        let sites = (0..20).map(site).collect();
+        store.enter(topic, sites).await.unwrap();
+        let before = engine.syncs.load(Ordering::Relaxed);
+        for taken in 1..=20 {
+            let taking = Taking::any(1, SystemTime::now());
+            assert_eq!(store.take(topic, taking).await.unwrap().sites.len(), 1);
+            assert_eq!(engine.syncs.load(Ordering::Relaxed), before + taken);
+        }
+        // There is nobody left: nothing is written, so nothing is synced.
+        let taking = Taking::any(1, SystemTime::now());
+        assert!(store.take(topic, taking).await.unwrap().sites.is_empty());
+        assert_eq!(engine.syncs.load(Ordering::Relaxed), before + 20);
         let log = engine.log.lock().unwrap();
         let pairs: Vec<&[&str]> = log.chunks(2).collect();
         assert!(

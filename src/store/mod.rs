@@ -9,12 +9,13 @@
 //! - A report is recorded whole or not at all: verdict, evidence, edges, border, sequence.
 //! - When `record` returns, what it recorded survives loss of power. So whatever is shown
 //!   to a user is asked of the store, or shown after `record` has returned.
-//! - A site is handed out to one visitor at a time. One that was handed out when the
-//!   process died is handed out again after the next start.
+//! - A site is handed out to one visitor at a time, and `take` is durable when it returns. One that
+//!   was handed out when the process died is handed out again after the next start.
 //! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
 //!   changes, or is renewed by another model, gets a new number, and its old one is given up.
 //!   One that is confirmed keeps its number: confidence, evidence and time are new.
 //! - A verdict can be read when it is durable, and not before.
+//! - A store that was begun is never begun anew: if its records are gone, it is refused.
 
 mod browsing;
 mod curve;
@@ -23,10 +24,13 @@ mod dump;
 mod edits;
 mod engine;
 mod group_commit;
+mod import;
 mod keys;
 mod listing;
 mod metrics;
 mod orders;
+#[cfg(test)]
+mod power_loss;
 mod progress;
 mod reading;
 mod rechecks;
@@ -60,6 +64,7 @@ pub use directory::{
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Order, Writer};
+pub use import::Import;
 pub use progress::{PageWindow, Progress, Tally};
 use sled_engine::SledEngine;
 
@@ -77,7 +82,7 @@ pub trait SiteStore: Send + Sync {
 
     /// Hands out sites to be visited: those that were deferred and are due, some that are to
     /// be looked at again, then the best of the border. Seats that are left go to more of those
-    /// that are to be looked at again.
+    /// that are to be looked at again. Durable when it returns.
     ///
     /// A site under which processes have died is handed out alone: not before all others are
     /// reported on, and nobody else until it is.
@@ -454,6 +459,13 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It was begun once, and is empty.
+    #[error(
+        "the store in {} was begun, but its records are gone; restore a backup, or start anew in \
+         another directory",
+        .0.display()
+    )]
+    Lost(PathBuf),
     /// The disk is full, or a quota or a limit for files is reached.
     #[error(
         "the disk is full: no room for the store in {}; nothing recorded is lost, so make room and \
@@ -514,21 +526,7 @@ pub struct KeyValueStore {
 impl KeyValueStore {
     /// Opens the store in a directory, or starts one there.
     pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over(Arc::new(SledEngine::open(directory, settings)?), settings)
-    }
-
-    /// Starts a store in a directory that is to be filled from a dump. Until that is finished
-    /// it cannot be opened.
-    pub fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over(
-            Arc::new(SledEngine::begin_import(directory, settings)?),
-            settings,
-        )
-    }
-
-    /// The store holds all that it is to hold.
-    pub fn finish_import(directory: &Path) -> Result<(), StoreError> {
-        SledEngine::finish_import(directory)
+        Self::over_disk(SledEngine::open(directory, settings)?, settings)
     }
 
     /// Whether there is a store in a directory.
@@ -540,6 +538,14 @@ impl KeyValueStore {
     /// A store that is gone when it is dropped.
     pub fn in_memory() -> Result<Self, StoreError> {
         Self::over(Arc::new(MemoryEngine::default()), &StoreSettings::default())
+    }
+
+    fn over_disk(engine: SledEngine, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let engine = Arc::new(engine);
+        let store = Self::over(Arc::clone(&engine) as Arc<dyn Engine>, settings)?;
+        // The first records are there and were synced.
+        engine.mark_ready()?;
+        Ok(store)
     }
 
     fn over(engine: Arc<dyn Engine>, settings: &StoreSettings) -> Result<Self, StoreError> {

@@ -356,8 +356,11 @@ impl Ledger {
             });
             changes.remove(key);
         }
-        record.totals.taken += sites.len() as u64;
-        changes.put(keys::topic_record(topic), &record);
+        // Who finds nothing writes nothing, so that asking in vain costs no sync.
+        if !sites.is_empty() {
+            record.totals.taken += sites.len() as u64;
+            changes.put(keys::topic_record(topic), &record);
+        }
         Ok(Taken {
             sites,
             is_held_back,

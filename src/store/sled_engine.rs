@@ -5,6 +5,14 @@
 //! flush the file is synced by us. All records stand in one tree, because batches are
 //! atomic within a tree only.
 //!
+//! Nor does it wait for our sync before it writes into segments of the file that it considers
+//! free, because their pages stand further on by now. If the disk loses what is further on, and
+//! keeps what was written in place, records are gone that were synced long ago. Within a batch
+//! nothing is freed. So whoever applies a batch must sync it before the next.
+//!
+//! After such a loss sled may open empty, without an error. So a store whose first record was
+//! synced bears a mark from then on, and one with the mark and without the record is refused.
+//!
 //! Nor is it at its best when a write fails: whoever waits for that write may never be woken,
 //! and whoever drops the last handle may wait for ever or panic. So flushes are asked for
 //! again while there is no answer, and after a failure a handle is kept to the end of the
@@ -19,7 +27,7 @@ use std::io::{self, Write};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -28,6 +36,7 @@ use sled::{Batch, Db, Mode};
 
 use super::StoreError;
 use super::engine::{Changes, Engine, Entry, end_of};
+use super::keys;
 use crate::config::StoreSettings;
 
 /// Says whose directory it is, and how it is laid out.
@@ -40,8 +49,14 @@ const DATA: &str = "sled";
 /// Where they are put aside if they were never finished.
 const UNFINISHED: &str = "sled-unfinished";
 
-/// Says that they once were.
+/// Says that they were: the first record is in them and was synced.
 const READY_FILE: &str = "sled-ready";
+
+/// Where sled puts values that are too large for its log.
+const BLOBS: &str = "blobs";
+
+/// The unit in which sled fills and frees its log. It cannot be changed once a store was begun.
+const SEGMENT_BYTES: usize = 512 << 10;
 
 /// How the names of snapshots end while they are written.
 const HALF_A_SNAPSHOT: &str = "generating";
@@ -58,15 +73,50 @@ pub(super) struct SledEngine {
     log: File,
     directory: PathBuf,
     has_failed: AtomicBool,
+    /// The greatest number of a blob that was synced.
+    synced_blobs: AtomicI64,
 }
 
 impl SledEngine {
+    /// Opens the store in a directory, or begins one, which bears no mark yet.
     pub(super) fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let is_begun = fs::exists(directory.join(IMPORT_FILE)).unwrap_or_default();
-        match is_begun {
-            true => Err(StoreError::Unfinished(directory.to_owned())),
-            false => Self::open_any(directory, settings),
+        Self::open_segmented(directory, settings, SEGMENT_BYTES)
+    }
+
+    /// The same with segments of another size, for tests that cannot write many megabytes.
+    pub(super) fn open_segmented(
+        directory: &Path,
+        settings: &StoreSettings,
+        segment_bytes: usize,
+    ) -> Result<Self, StoreError> {
+        if fs::exists(directory.join(IMPORT_FILE)).unwrap_or_default() {
+            return Err(StoreError::Unfinished(directory.to_owned()));
         }
+        let engine = Self::open_any(directory, settings, segment_bytes)?;
+        let is_ready = fs::exists(directory.join(READY_FILE));
+        let is_ready = is_ready.map_err(|error| unusable(directory, error))?;
+        if is_ready && engine.get(keys::STORE)?.is_none() {
+            return Err(StoreError::Lost(directory.to_owned()));
+        }
+        Ok(engine)
+    }
+
+    /// Notes that the first record was synced. From now on the store is never begun anew.
+    pub(super) fn mark_ready(&self) -> Result<(), StoreError> {
+        let unusable = |source: io::Error| unusable(&self.directory, source);
+        let ready = self.directory.join(READY_FILE);
+        if fs::exists(&ready).map_err(unusable)? {
+            return Ok(());
+        }
+        // What sled does not sync itself. Files whose names are not durable are lost with the names.
+        let data = self.directory.join(DATA);
+        let conf = File::open(data.join("conf"));
+        conf.and_then(|conf| conf.sync_all()).map_err(unusable)?;
+        sync_directory(&data)?;
+        sync_directory(&self.directory)?;
+        let file = File::create(&ready).map_err(unusable)?;
+        file.sync_all().map_err(unusable)?;
+        sync_directory(&self.directory)
     }
 
     pub(super) fn begin_import(
@@ -74,12 +124,12 @@ impl SledEngine {
         settings: &StoreSettings,
     ) -> Result<Self, StoreError> {
         let unusable = |source: io::Error| unusable(directory, source);
-        fs::create_dir_all(directory).map_err(unusable)?;
+        create_directory(directory).map_err(unusable)?;
         claim_directory(directory)?;
         let file = File::create(directory.join(IMPORT_FILE)).map_err(unusable)?;
         file.sync_all().map_err(unusable)?;
         sync_directory(directory)?;
-        Self::open_any(directory, settings)
+        Self::open_any(directory, settings, SEGMENT_BYTES)
     }
 
     pub(super) fn finish_import(directory: &Path) -> Result<(), StoreError> {
@@ -93,48 +143,75 @@ impl SledEngine {
         fs::exists(directory.join(MARK_FILE)).unwrap_or(true)
     }
 
-    fn open_any(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn open_any(
+        directory: &Path,
+        settings: &StoreSettings,
+        segment_bytes: usize,
+    ) -> Result<Self, StoreError> {
         let unusable = |source: io::Error| unusable(directory, source);
-        fs::create_dir_all(directory).map_err(unusable)?;
+        create_directory(directory).map_err(unusable)?;
         claim_directory(directory)?;
         let data = directory.join(DATA);
-        let ready = directory.join(READY_FILE);
         let open = || {
             let config = sled::Config::new()
                 .path(&data)
                 .cache_capacity(settings.cache_bytes as u64)
+                .segment_size(segment_bytes)
                 .mode(Mode::HighThroughput)
                 // Flushing is ours to decide.
                 .flush_every_ms(None);
-            config.open().map_err(|error| failed(directory, error))
+            // Where pages are missing altogether it does not say so, but panics.
+            match panic::catch_unwind(AssertUnwindSafe(|| config.open())) {
+                Ok(opened) => opened.map_err(|error| failed(directory, error)),
+                Err(_) => Err(StoreError::damaged(DATA.as_bytes(), "pages are missing")),
+            }
         };
-        let is_ready = fs::exists(&ready).map_err(unusable)?;
+        let is_ready = fs::exists(directory.join(READY_FILE)).map_err(unusable)?;
         remove_half_snapshots(&data).map_err(unusable)?;
         let db = match open() {
             Ok(db) => db,
             Err(error) if is_ready || matches!(error, StoreError::Locked(_)) => return Err(error),
-            // Whoever made it was killed before it was finished; nothing was promised yet.
+            // Whoever made it was stopped before it was finished; nothing was promised yet.
             Err(error) => {
                 tracing::warn!(%error, "a store that was never finished is begun anew");
                 fs::rename(&data, free_name(directory).map_err(unusable)?).map_err(unusable)?;
                 open()?
             }
         };
-        let engine = Self {
+        Ok(Self {
             db,
             log: File::open(data.join("db")).map_err(unusable)?,
             directory: directory.to_owned(),
             has_failed: AtomicBool::new(false),
-        };
-        if !is_ready {
-            engine.sync()?;
-            let file = File::create(&ready).map_err(unusable)?;
-            file.sync_all().map_err(unusable)?;
-            // Files whose names are not durable are lost with the names.
-            sync_directory(&data)?;
-            sync_directory(directory)?;
+            synced_blobs: AtomicI64::new(-1),
+        })
+    }
+
+    /// Syncs values that have files of their own, which sled leaves to chance. There are none
+    /// while records keep to the length that `records` promises.
+    fn sync_blobs(&self) -> io::Result<()> {
+        let directory = self.directory.join(DATA).join(BLOBS);
+        let synced = self.synced_blobs.load(Ordering::Relaxed);
+        let mut last = synced;
+        for file in fs::read_dir(&directory)? {
+            let file = file?;
+            let number = file.file_name().to_str().and_then(|name| name.parse().ok());
+            let Some(number) = number.filter(|number| *number > synced) else {
+                continue;
+            };
+            match File::open(file.path()) {
+                Ok(blob) => blob.sync_all()?,
+                // sled has no use for it any more.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            last = last.max(number);
         }
-        Ok(engine)
+        if last > synced {
+            File::open(&directory)?.sync_all()?;
+            self.synced_blobs.store(last, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn failed(&self, error: sled::Error) -> StoreError {
@@ -219,13 +296,28 @@ impl Engine for SledEngine {
         let db = self.db.clone();
         let flushed = insistently(PATIENCE, move || db.flush());
         self.noted(flushed.map_err(|error| self.failed(error)))?;
-        let synced = self.log.sync_data();
+        // Before the log that refers to them.
+        let synced = self.sync_blobs().and_then(|()| self.log.sync_data());
         self.noted(synced.map_err(|error| unusable(&self.directory, error)))
     }
 
     fn disk_bytes(&self) -> u64 {
         self.db.size_on_disk().unwrap_or_default()
     }
+}
+
+/// Makes a directory whose name survives loss of power.
+fn create_directory(directory: &Path) -> io::Result<()> {
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let made: Vec<&Path> = directory.ancestors().take_while(missing).collect();
+    fs::create_dir_all(directory)?;
+    for path in made {
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Marks a directory as ours, unless it is somebody else's.
@@ -371,6 +463,7 @@ mod tests {
     use std::sync::{Arc, Condvar, Mutex};
 
     use super::*;
+    use crate::store::KeyValueStore;
 
     /// Against hanging; what is waited for takes a moment.
     const LONG: Duration = Duration::from_mins(1);
@@ -390,6 +483,55 @@ mod tests {
             sender.send(())
         });
         assert_eq!(ended.recv_timeout(LONG), Ok(()));
+    }
+
+    #[test]
+    fn values_with_files_of_their_own_are_synced_with_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = SledEngine::open(directory.path(), &StoreSettings::default()).unwrap();
+        let blobs = || {
+            let files = fs::read_dir(directory.path().join(DATA).join(BLOBS)).unwrap();
+            let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+            names.map(|name| name.parse::<i64>().unwrap()).max()
+        };
+        engine.sync().unwrap();
+        assert_eq!(engine.synced_blobs.load(Ordering::Relaxed), -1);
+        for key in [b"one".to_vec(), b"two".to_vec()] {
+            let large = (key, Some(vec![0; 1 << 20]));
+            engine.apply(Changes::from([large])).unwrap();
+            engine.sync().unwrap();
+            assert_eq!(blobs(), Some(engine.synced_blobs.load(Ordering::Relaxed)));
+        }
+    }
+
+    #[test]
+    fn a_store_is_marked_after_its_first_sync_and_then_never_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let ready = directory.path().join(READY_FILE);
+        let settings = StoreSettings::default();
+        let open = |directory: &Path| loop {
+            match KeyValueStore::open(directory, &settings) {
+                // The one before is being closed by its threads.
+                Err(StoreError::Locked(_)) => thread::yield_now(),
+                opened => return opened.map(drop),
+            }
+        };
+        // Whoever begins a store may be stopped before there is a record in it.
+        drop(SledEngine::open(directory.path(), &settings).unwrap());
+        assert!(!ready.exists());
+        open(directory.path()).unwrap();
+        assert!(ready.exists());
+        open(directory.path()).unwrap();
+        let lost = tempfile::tempdir().unwrap();
+        drop(SledEngine::open(lost.path(), &settings).unwrap());
+        fs::write(lost.path().join(READY_FILE), "").unwrap();
+        let files = || fs::read_dir(lost.path()).unwrap().count();
+        let before = files();
+        for _ in 0..2 {
+            let refused = open(lost.path());
+            assert!(matches!(refused, Err(StoreError::Lost(_))), "{refused:?}");
+        }
+        assert_eq!(files(), before);
     }
 
     #[test]

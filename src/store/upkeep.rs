@@ -22,7 +22,7 @@ use super::listing::{self, Cause};
 use super::metrics::DroppedSites;
 use super::orders::{DomainSum, site_record, topic_record};
 use super::rechecks;
-use super::records::{self, EdgeRecord, Phase, SiteRecord, VerdictRecord};
+use super::records::{self, EdgeRecord, Phase, SiteRecord, TopicRecord, VerdictRecord};
 use super::suspects;
 use super::transaction::Transaction;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
@@ -306,32 +306,38 @@ impl Upkeep {
             is_last = false;
         }
         if is_last {
-            match &self.task {
-                Task::Rank(ranking) => ranking.name().clone_into(&mut record.ordering),
-                Task::Rejudge { model, all } => {
-                    changes.put(keys::model(topic), &(model.bits(), *all));
-                }
-                Task::Recheck { after } => {
-                    let seconds = after.map(|after| after.as_secs());
-                    changes.put(keys::recheck_after(topic), &seconds);
-                    // Evidence was passed over that nobody is going to renew any more.
-                    if after.is_none() {
-                        changes.remove(keys::AGED.to_vec());
-                    }
-                }
-                Task::List { hosts, .. } => {
-                    changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
-                }
-                // Rechecks are counted from the verdicts, anew.
-                Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
-                Task::DateDeferrals { .. } | Task::Trim { .. } => {}
-                Task::Group { platforms, .. } => {
-                    changes.put(keys::grouped_by(topic), &fingerprint(platforms));
-                }
-            }
+            self.finish(changes, &mut record);
         }
         changes.put(keys::topic_record(topic), &record);
         Ok(is_last)
+    }
+
+    /// Notes that it is done.
+    fn finish(&self, changes: Changing<'_, '_>, record: &mut TopicRecord) {
+        let topic = self.topic;
+        match &self.task {
+            Task::Rank(ranking) => ranking.name().clone_into(&mut record.ordering),
+            Task::Rejudge { model, all } => {
+                changes.put(keys::model(topic), &(model.bits(), *all));
+            }
+            Task::Recheck { after } => {
+                let seconds = after.map(|after| after.as_secs());
+                changes.put(keys::recheck_after(topic), &seconds);
+                // Evidence was passed over that nobody is going to renew any more.
+                if after.is_none() {
+                    changes.remove(keys::AGED.to_vec());
+                }
+            }
+            Task::List { hosts, .. } => {
+                changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
+            }
+            // Rechecks are counted from the verdicts, anew.
+            Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
+            Task::DateDeferrals { .. } | Task::Trim { .. } => {}
+            Task::Group { platforms, .. } => {
+                changes.put(keys::grouped_by(topic), &fingerprint(platforms));
+            }
+        }
     }
 }
 

@@ -548,3 +548,41 @@ fn a_crawl_of_a_rough_web_finds_the_same_however_often_it_is_killed() {
     assert_eq!(ending(&again), ending(&last));
     assert_eq!(asked.take(), [], "nothing is left to ask for");
 }
+
+// === after a power cut ===
+
+/// Where the disk has lost the beginning of its file, sled opens it as an empty one and says
+/// nothing. What a power cut leaves otherwise is shown in `src/store/power_loss.rs`.
+#[test]
+fn a_store_whose_records_are_gone_is_refused_and_not_begun_anew() {
+    let place = Place::new();
+    place.crawl("--crawlers 1 --wanted 3 --state lost");
+    let data = place.path("lost/sled");
+    for file in fs::read_dir(&data).expect("a store") {
+        let path = file.expect("a file").path();
+        if path.is_file() && !path.ends_with("conf") {
+            fs::remove_file(path).expect("a file");
+        }
+    }
+    let refused = [
+        place.run("export --topic sailing --format jsonl --all --state lost"),
+        place.run("export --everything --state lost"),
+        place.run("inspect harbour-sailing.example --state lost"),
+        place.crawl("--crawlers 1 --state lost"),
+        // Having been opened in vain changes nothing.
+        place.run("export --topic sailing --format jsonl --all --state lost"),
+    ];
+    for refused in refused {
+        let told = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(65), "{told}");
+        for wanted in [
+            "the store in lost",
+            "its records are gone",
+            "restore a backup",
+        ] {
+            assert!(told.contains(wanted), "{told}");
+        }
+        assert_eq!(text(&refused.stdout), "");
+    }
+    assert!(!place.path("lost/sled-unfinished-1").exists());
+}

@@ -56,7 +56,7 @@ impl Place {
         self.command(arguments).output().expect("an end")
     }
 
-    fn crawl(&self, arguments: &str) -> Output {
+    pub(crate) fn crawl(&self, arguments: &str) -> Output {
         let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models");
         let crawl = format!(
             "crawl sailing --json --models {} --web warc:coast.warc.gz {arguments}",

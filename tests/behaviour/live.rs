@@ -94,7 +94,9 @@ async fn every_fault_has_its_outcome_and_stays_within_limits() {
         asked.spawn(async move {
             let host = fault.host();
             let outcome = meeting.outcome(&format!("http://{host}/")).await;
-            assert_eq!(outcome, wanted(*fault), "{fault:?}");
+            // Which limit a busy machine reaches first is chance.
+            let is_slow = *fault == Fault::TinyChunks && outcome == "too_slow";
+            assert!(is_slow || outcome == wanted(*fault), "{fault:?}: {outcome}");
             let targets = meeting.web.targets(&host);
             assert_eq!(targets, ["/robots.txt", "/"], "{fault:?}: no request more");
             let sent = meeting.web.bytes_sent(&host);
@@ -307,7 +309,8 @@ async fn certificates_are_checked_and_both_versions_of_http_spoken() {
             // They fail at robots.txt, without which nothing is read.
             TlsFault::H2Resets | TlsFault::H2GoAway | TlsFault::H2EndlessHeaders => "deferred",
         };
-        assert_eq!(outcome, wanted, "{fault:?}");
+        let is_slow = *fault == TlsFault::TinyRecords && outcome == "too_slow";
+        assert!(is_slow || outcome == wanted, "{fault:?}: {outcome}");
         let is_bad = matches!(
             wanted,
             "bad_certificate" | "expired_certificate" | "tls_failed"

@@ -40,6 +40,7 @@ mod daemon;
 mod exhaustion;
 mod figures;
 mod freshness;
+mod imports;
 #[cfg(unix)]
 mod own_trouble;
 #[cfg(unix)]

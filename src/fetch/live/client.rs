@@ -522,11 +522,11 @@ impl Client {
                 return decoded;
             }
         }
-        let decoder = DECODERS.acquire().await;
-        let decoder = decoder.expect("the semaphore is never closed");
+        let turn = DECODERS.acquire().await;
+        let turn = turn.expect("the semaphore is never closed");
         let decoding = tokio::task::spawn_blocking(move || {
             let decoded = body.decode(&content, limit);
-            drop((memory, decoder));
+            drop((memory, turn));
             decoded
         });
         match decoding.await {
