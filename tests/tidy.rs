@@ -43,7 +43,7 @@ const CONFINED: [(&str, &[&str]); 40] = [
     ("sha1", &["fetch"]),
     (
         "humantime",
-        &["config", "fetch", "verdicts", "service", "cli"],
+        &["config", "store", "fetch", "verdicts", "service", "cli"],
     ),
     // Each room counts its own.
     (

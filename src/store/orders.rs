@@ -62,6 +62,8 @@ pub(super) struct Ledger {
     /// Sites that were handed out when the last process ended. They are ranked when their
     /// topic is opened, by edges that came while they were away.
     returned: Vec<(TopicId, SiteId)>,
+    /// Whether this process has handed out any site.
+    has_handed_out: bool,
     /// The topic that waits for all others to be reported on, since when.
     waits_to_be_alone: Option<(TopicId, Instant)>,
     /// Sites that caps kept out of borders, or made leave them, since they were last asked for.
@@ -119,6 +121,7 @@ impl Ledger {
             next_points: BTreeMap::new(),
             returned: put_back_all(changes)?,
             waits_to_be_alone: None,
+            has_handed_out: false,
             dropped: DroppedSites::default(),
         })
     }
@@ -332,7 +335,8 @@ impl Ledger {
             }
             Some(0) => {
                 chosen.truncate(1);
-                suspects.send_out_alone(changes, topic, &chosen[0].1);
+                let is_first_out = !self.has_handed_out;
+                suspects.send_out_alone(changes, topic, &chosen[0].1, is_first_out);
                 true
             }
             // Its turn comes when those before it are reported on.
@@ -342,6 +346,7 @@ impl Ledger {
             }
         };
         self.waits_to_be_alone = None;
+        self.has_handed_out |= !chosen.is_empty();
         let mut sites = Vec::with_capacity(chosen.len());
         for (key, site) in chosen {
             match key.first() {

@@ -28,9 +28,9 @@ use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sled::{Batch, Db, Mode};
 
@@ -75,6 +75,8 @@ pub(super) struct SledEngine {
     has_failed: AtomicBool,
     /// The greatest number of a blob that was synced.
     synced_blobs: AtomicI64,
+    /// When the directory of blobs had last changed when it was last looked through.
+    blobs_changed: Mutex<Option<SystemTime>>,
 }
 
 impl SledEngine {
@@ -184,14 +186,23 @@ impl SledEngine {
             directory: directory.to_owned(),
             has_failed: AtomicBool::new(false),
             synced_blobs: AtomicI64::new(-1),
+            blobs_changed: Mutex::default(),
         })
     }
 
     /// Syncs values that have files of their own, which sled leaves to chance. There are none
-    /// while records keep to the length that `records` promises.
+    /// while records keep to the length that `records` promises, and then no descriptor is taken:
+    /// crawls go on when there are none left.
     fn sync_blobs(&self) -> io::Result<()> {
         let directory = self.directory.join(DATA).join(BLOBS);
         let synced = self.synced_blobs.load(Ordering::Relaxed);
+        let changed = Some(fs::metadata(&directory)?.modified()?);
+        let known = self.blobs_changed.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        if synced < 0 && *known == changed {
+            return Ok(());
+        }
+        *known = changed;
         let mut last = synced;
         for file in fs::read_dir(&directory)? {
             let file = file?;
@@ -460,7 +471,7 @@ fn as_told(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Condvar, Mutex};
+    use std::sync::{Arc, Condvar};
 
     use super::*;
     use crate::store::KeyValueStore;

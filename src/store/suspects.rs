@@ -11,6 +11,9 @@
 //! | two | it is visited with nothing else under way |
 //! | two more, with it alone under way | its verdict is `undecided (poison)`, without a visit |
 //!
+//! Of the last two, those count that handed out nobody else: a process that has visited others
+//! before and dies may have died of them, or by the hand of somebody who waited for a verdict.
+//!
 //! Invariants: a visit that ends, whatever it found, clears the suspicion. A process that ends in
 //! order leaves no suspects behind.
 
@@ -38,10 +41,12 @@ const DEATHS_ALONE: u32 = 2;
 pub(super) struct Suspicion {
     /// Processes in a row that died with it and others under way.
     in_company: u32,
-    /// Processes that died after it was handed out to be visited alone.
+    /// Processes that handed out nobody else and died under it.
     alone: u32,
     /// Whether it is out alone now.
     is_out_alone: bool,
+    /// Whether its process has handed out nobody else before.
+    is_first_out: bool,
 }
 
 /// All suspects. Nearly always there are none.
@@ -89,9 +94,16 @@ impl Suspects {
     }
 
     /// Notes that a site is handed out to be visited alone.
-    pub(super) fn send_out_alone(&self, changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) {
+    pub(super) fn send_out_alone(
+        &self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        site: &SiteId,
+        is_first_out: bool,
+    ) {
         let out = Suspicion {
             is_out_alone: true,
+            is_first_out,
             ..self.of(topic, site)
         };
         changes.put(keys::suspect(topic, site), &out);
@@ -119,9 +131,10 @@ pub(super) fn note_death(
     for (topic, site) in under_way {
         let known = suspects.remove(&(*topic, site.clone()));
         let mut suspicion = known.unwrap_or_default();
-        match suspicion.is_out_alone {
-            true => suspicion.alone += 1,
-            false => suspicion.in_company += 1,
+        match (suspicion.is_out_alone, suspicion.is_first_out) {
+            (true, true) => suspicion.alone += 1,
+            (true, false) => {}
+            (false, _) => suspicion.in_company += 1,
         }
         suspicion.is_out_alone = false;
         changes.put(keys::suspect(*topic, site), &suspicion);

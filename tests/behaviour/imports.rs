@@ -14,7 +14,7 @@ use crate::crawling::{Place, lines, text};
 /// wait has nothing to do with the order of their names.
 fn border_of(sites: u64) -> Vec<String> {
     let store = format!(
-        r#"{{"format":2,"record":"store","store":{{"discovered":{sites},"last_seq":0,"topics":1}}}}"#
+        r#"{{"format":3,"record":"store","store":{{"discovered":{sites},"last_seq":0,"topics":1}}}}"#
     );
     let totals = format!(
         r#"{{"border":{sites},"deferred":0,"finds":0,"irrelevant":0,"pages":0,"relevant":0,"taken":0,"undecided":0}}"#

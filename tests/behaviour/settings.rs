@@ -16,7 +16,7 @@ fn the_shipped_file_is_the_defaults_and_sets_every_key() {
     assert_eq!(Settings::parse(SHIPPED), Ok(Settings::default()));
     assert_eq!(Settings::keys_left_out(SHIPPED), Vec::<String>::new());
     assert_eq!(Settings::parse(""), Ok(Settings::default()));
-    assert_eq!(Settings::keys_left_out("").len(), 80);
+    assert_eq!(Settings::keys_left_out("").len(), 82);
 }
 
 #[test]
