@@ -328,6 +328,13 @@ impl ExternalCrawler {
         if free == 0 {
             return Ok(());
         }
+        if self.trouble.now().is_some()
+            && let Some(witness) = self.trouble.witness()
+        {
+            self.pool.question(witness);
+            self.trouble.note_visit();
+            return Ok(());
+        }
         let taking = Taking {
             most: free,
             rechecks: self.recheck_share.of(free),
@@ -433,6 +440,15 @@ impl ExternalCrawler {
         let mut clear = Vec::with_capacity(ended.len());
         for ended in ended {
             clear.extend(self.trouble.attribute(ended));
+        }
+        if let Some(report) = self.pool.testimony() {
+            clear.extend(self.trouble.hear(&report));
+        }
+        clear.extend(self.trouble.decide_alone());
+        if self.trouble.now().is_none()
+            && let Some(witness) = self.trouble.witness()
+        {
+            self.pool.question(witness);
         }
         let after = self.trouble.now();
         if before != after {

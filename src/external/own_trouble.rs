@@ -3,11 +3,13 @@
 //! Without a network every site looks dead, and with a wrong clock no certificate is valid: a crawl
 //! that believes it would lose its border within the hour. One such site says nothing about us;
 //! many in a row, with nobody in between who disproves it, do. So visits that ended in vain are held
-//! until it is clear whose fault it was: the first site that answers shows that it was theirs, the
-//! last of too many in a row that it is ours. Trouble that is told by the fetcher (a proxy that is
-//! down, no sockets) needs no such proof.
+//! until it is clear whose fault it was: the first site that answers shows that it was theirs. After
+//! too many in a row a witness is asked, the site that answered last: if it is out of reach as well,
+//! or if nobody ever answered, the trouble is ours. Trouble that is told by the fetcher (a proxy that
+//! is down, no sockets) needs no witness.
 //!
-//! While there is trouble of our own, one visit at a time goes on as a probe.
+//! While there is trouble of our own, one visit at a time goes on as a probe, to the witness if there
+//! is one.
 //!
 //! Invariant: of visits that failed by trouble of our own, none is counted against its site.
 
@@ -17,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::fetch::EXPIRED_CERTIFICATE;
 use crate::telemetry::clock;
-use crate::web::{Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason, Verdict};
+use crate::web::{PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason, Verdict};
 
 use super::pool::Ended;
 
@@ -48,6 +50,9 @@ pub(super) struct OwnTrouble {
     next_probe: Option<Instant>,
     /// When trouble was last over. Visits that began before may have met it.
     over: Option<Instant>,
+    /// Where somebody answered last, and where somebody did with a valid certificate.
+    witness: Option<PageUrl>,
+    encrypted_witness: Option<PageUrl>,
 }
 
 /// Visits that ended in vain in one way, one after the other.
@@ -96,6 +101,59 @@ impl OwnTrouble {
         self.next_probe = Some(Instant::now() + PROBE_INTERVAL);
     }
 
+    /// Whom to ask whether the trouble is ours. None if that is clear, or if nobody is known to ask.
+    pub(super) fn witness(&self) -> Option<&PageUrl> {
+        let is_network = self.network.is_long() || self.network.is_ours;
+        let is_clock = self.clock.is_long() || self.clock.is_ours;
+        let network = self.witness.as_ref().filter(|_| is_network);
+        network.or(self.encrypted_witness.as_ref().filter(|_| is_clock))
+    }
+
+    /// Decides by what became of a visit to the witness.
+    pub(super) fn hear(&mut self, report: &SiteReport) -> Vec<Attributed> {
+        let before = self.now();
+        let mut clear = Vec::new();
+        let (is_there, is_valid) = match sign_of(report) {
+            Sign::Answered { was_encrypted } => (true, was_encrypted),
+            _ => (false, false),
+        };
+        clear.extend(match is_there {
+            true => self.network.end(),
+            false => self.network.declare(Trouble::Network),
+        });
+        clear.extend(match is_valid {
+            true => self.clock.end(),
+            false => self.clock.declare(Trouble::Clock),
+        });
+        self.note_change(before);
+        clear
+    }
+
+    /// Without a witness too many visits in vain speak for themselves.
+    pub(super) fn decide_alone(&mut self) -> Vec<Attributed> {
+        let before = self.now();
+        let mut clear = Vec::new();
+        if self.witness.is_none() {
+            clear.extend(self.network.declare(Trouble::Network));
+        }
+        if self.encrypted_witness.is_none() {
+            clear.extend(self.clock.declare(Trouble::Clock));
+        }
+        self.note_change(before);
+        clear
+    }
+
+    fn note_change(&mut self, before: Option<Trouble>) {
+        if self.clock.is_ours {
+            // The time believed so far is wrong; whoever sets the clock right is to be believed.
+            clock::trust_system();
+        }
+        if before.is_some() && self.now().is_none() {
+            self.over = Some(Instant::now());
+        }
+        tell_change(before, self.now());
+    }
+
     /// Takes a visit that has ended. Returns those that are clear by now; the others are held.
     pub(super) fn attribute(&mut self, ended: Ended) -> Vec<Attributed> {
         let before = self.now();
@@ -104,8 +162,10 @@ impl OwnTrouble {
             Sign::Answered { was_encrypted } => {
                 self.told = None;
                 clear.extend(self.network.end());
+                self.witness = Some(ended.report.entrance.clone());
                 if was_encrypted {
                     clear.extend(self.clock.end());
+                    self.encrypted_witness.clone_from(&self.witness);
                 }
                 clear.push(ended.by_its_site());
             }
@@ -123,14 +183,7 @@ impl OwnTrouble {
             }
             Sign::None => clear.push(ended.by_its_site()),
         }
-        if self.clock.is_ours {
-            // The time believed so far is wrong; whoever sets the clock right is to be believed.
-            clock::trust_system();
-        }
-        if before.is_some() && self.now().is_none() {
-            self.over = Some(Instant::now());
-        }
-        tell_change(before, self.now());
+        self.note_change(before);
         clear
     }
 
@@ -166,15 +219,25 @@ impl<const MOST: usize> Streak<MOST> {
     /// Another visit in vain.
     fn add(&mut self, ended: Ended, trouble: Trouble) -> Vec<Attributed> {
         self.held.push(ended);
-        self.is_ours |= self.held.len() >= MOST;
         match self.is_ours {
-            true => self
-                .held
-                .drain(..)
-                .map(|held| held.by_us(trouble))
-                .collect(),
+            true => self.declare(trouble),
             false => Vec::new(),
         }
+    }
+
+    /// Whether so many ended in vain that somebody has to be asked.
+    fn is_long(&self) -> bool {
+        self.held.len() >= MOST
+    }
+
+    /// It is ours, if enough visits say so.
+    fn declare(&mut self, trouble: Trouble) -> Vec<Attributed> {
+        self.is_ours |= self.is_long();
+        if !self.is_ours {
+            return Vec::new();
+        }
+        let held = self.held.drain(..);
+        held.map(|held| held.by_us(trouble)).collect()
     }
 
     /// Somebody has shown that nothing is wrong with us.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
 use crate::store::TakenSite;
-use crate::web::{ModelFingerprint, SiteReport, SiteVisit, UndecidedReason};
+use crate::web::{ModelFingerprint, PageKind, PageUrl, SiteReport, SiteVisit, UndecidedReason};
 
 /// Seats for internal crawlers, shared by topics.
 #[derive(Debug)]
@@ -38,6 +38,10 @@ pub(super) struct Pool {
     visits: JoinSet<SiteReport>,
     /// What each visit is about, in case it cannot tell.
     orders: HashMap<Id, (TakenSite, SiteVisit)>,
+    /// The visit to a witness, which is nobody's order.
+    questioned: Option<Id>,
+    /// What became of it.
+    testimony: Option<SiteReport>,
 }
 
 /// A visit that has ended.
@@ -97,6 +101,8 @@ impl Pool {
             seated: Seated(Arc::clone(seats)),
             visits: JoinSet::new(),
             orders: HashMap::new(),
+            questioned: None,
+            testimony: None,
         }
     }
 
@@ -137,6 +143,27 @@ impl Pool {
             .visits
             .spawn(async move { crawler.sample(order).await });
         self.orders.insert(task.id(), (taken, visit));
+    }
+
+    /// Asks a site that answered before whether it does so now, unless that is under way.
+    pub(super) fn question(&mut self, witness: &PageUrl) {
+        if self.questioned.is_some() {
+            return;
+        }
+        let crawler = self.crawler.clone();
+        let visit = SiteVisit {
+            reach: PageKind::Homepage,
+            ..SiteVisit::entering(witness)
+        };
+        let task = self
+            .visits
+            .spawn(async move { crawler.sample(visit).await });
+        self.questioned = Some(task.id());
+    }
+
+    /// What the last witness said, once.
+    pub(super) fn testimony(&mut self) -> Option<SiteReport> {
+        self.testimony.take()
     }
 
     /// Reports on a site that must not be visited, for this reason.
@@ -180,6 +207,16 @@ impl Pool {
 
     fn ended(&mut self, visit: Result<(Id, SiteReport), tokio::task::JoinError>) -> Option<Ended> {
         let model = self.crawler.model().fingerprint();
+        let id = match &visit {
+            Ok((id, _)) => *id,
+            Err(failure) => failure.id(),
+        };
+        if self.questioned == Some(id) {
+            self.questioned = None;
+            // One that was broken off is asked again.
+            self.testimony = visit.ok().map(|(_, report)| report);
+            return None;
+        }
         match visit {
             Ok((id, report)) => {
                 let (taken, _) = self.orders.remove(&id)?;

@@ -20,7 +20,9 @@ use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
 use sitescout::internal::InternalCrawler;
 use sitescout::store::{KeyValueStore, NewSite, SiteStore};
 use sitescout::telemetry::{Metrics, clock};
-use sitescout::web::{DeferralCause, FetchedPage, PageUrl, Transfer, Trouble, Verdict};
+use sitescout::web::{
+    DeferralCause, FetchedPage, PageUrl, Transfer, Trouble, UndecidedReason, Verdict,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::LIMITS;
@@ -35,10 +37,13 @@ const OUTAGE: Duration = Duration::from_mins(30);
 
 // === half an hour without anybody ===
 
-/// A web of sites about sailing that is out of reach for half an hour, soon after the crawl began.
+/// A web of sites about sailing that is out of reach for a while, soon after the crawl began.
 struct Outage {
     began: Instant,
-    /// What is answered meanwhile, and after how long.
+    lasts: Duration,
+    /// Sites with a lower number answer, except meanwhile; the others never do.
+    alive: usize,
+    /// How requests fail, and after how long.
     failure: Failure,
     wait: Duration,
     in_vain: AtomicUsize,
@@ -49,7 +54,13 @@ impl Fetcher for Outage {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let since = self.began.elapsed();
         let begin = Duration::from_secs(12);
-        if since >= begin && since < begin + OUTAGE {
+        let host = page.site().to_string();
+        let number = host.trim_start_matches('s').split('.').next();
+        let number: usize = number
+            .and_then(|number| number.parse().ok())
+            .expect("a number");
+        let is_outage = since >= begin && since < begin + self.lasts;
+        if is_outage || number >= self.alive {
             self.in_vain.fetch_add(1, Ordering::Relaxed);
             sleep(self.wait).await;
             return Err(FetchError::new((self.failure)(), "out of reach"));
@@ -82,7 +93,12 @@ struct Crawled {
 }
 
 /// Crawls so many sites through an outage, in paused time.
-fn crawl_through(sites: usize, failure: Failure, wait: Duration) -> Crawled {
+fn crawl_through(
+    sites: usize,
+    (alive, lasts): (usize, Duration),
+    failure: Failure,
+    wait: Duration,
+) -> Crawled {
     let model = model();
     let settings = Settings::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -93,6 +109,8 @@ fn crawl_through(sites: usize, failure: Failure, wait: Duration) -> Crawled {
     runtime.block_on(async {
         let web = Arc::new(Outage {
             began: Instant::now(),
+            lasts,
+            alive,
             failure,
             wait,
             in_vain: AtomicUsize::new(0),
@@ -172,7 +190,7 @@ fn half_an_hour_without_anybody_costs_no_site_its_verdict() {
         ("no proxy", 200, proxy_is_down, 0, Trouble::Proxy),
     ];
     for (name, sites, failure, wait, trouble) in outages {
-        let crawled = crawl_through(sites, failure, Duration::from_secs(wait));
+        let crawled = crawl_through(sites, (sites, OUTAGE), failure, Duration::from_secs(wait));
         assert_eq!(crawled.verdicts.len(), sites, "{name}");
         let lost = crawled.verdicts.values();
         let lost = lost.filter(|verdict| !verdict.is_relevant()).count();
@@ -184,6 +202,23 @@ fn half_an_hour_without_anybody_costs_no_site_its_verdict() {
         // every few seconds: not the whole border again and again.
         assert!(in_vain < 3_000, "{name}: {in_vain}");
     }
+}
+
+/// Forty dead sites in a row are no trouble of ours while somebody else answers.
+#[test]
+fn dead_sites_are_dead_however_many_come_together() {
+    let failure: Failure = || ErrorKind::Unreachable;
+    // They take longer to fail than the others to answer.
+    let wait = Duration::from_secs(30);
+    let crawled = crawl_through(60, (20, Duration::ZERO), failure, wait);
+    let dead = crawled
+        .verdicts
+        .iter()
+        .filter(|(_, verdict)| **verdict == Verdict::Undecided(UndecidedReason::Unreachable));
+    assert_eq!(dead.count(), 40, "{:?}", crawled.verdicts);
+    let relevant = crawled.verdicts.values();
+    assert_eq!(relevant.filter(|verdict| verdict.is_relevant()).count(), 20);
+    assert_eq!(crawled.told, [], "nothing is wrong with us");
 }
 
 // === a proxy that is down ===
