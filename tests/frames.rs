@@ -141,7 +141,10 @@ fn every_flood_ends_within_its_bytes_and_its_time() {
             cpu.as_millis(),
             grown >> 20
         );
-        assert_eq!(found, wanted, "{site}");
+        // A flood that begins right after an answer may overtake whoever reads that.
+        let is_idle = site.contains(&format!(".{}.", Moment::Idle.name()));
+        let is_overtaken = is_idle && ["broken", "malformed"].contains(&found.as_str());
+        assert!(is_overtaken || found == wanted, "{site}: {found}");
         let most = WIRE_BYTES + BESIDE + IN_FLIGHT;
         assert!(sent < most, "{site}: {sent} bytes, more than {most}");
         assert!(cpu < MOST_CPU, "{site}: {cpu:?}");
