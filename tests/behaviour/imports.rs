@@ -62,9 +62,9 @@ fn peak_memory(place: &Place, sites: u64) -> u64 {
     kilobytes << 10
 }
 
-/// A million sites take 500 MB at most, as `benches/README.md` has it. A small dump shows less of
-/// that: its pages fill the cache and the allocator first. One that keeps what it should free
-/// takes 4 KB for each of these sites, one that frees it 1.2 KB.
+/// A million sites are to take 500 MB at most. A small dump shows less of that: its pages fill the
+/// cache and the allocator first. One that keeps what it should free takes 4 KB for each of these
+/// sites, one that frees it 1.2 KB.
 #[test]
 #[allow(clippy::print_stdout, reason = "it tells what it has measured")]
 fn the_memory_of_an_import_hardly_grows_with_the_dump() {
