@@ -261,7 +261,7 @@ impl ExternalCrawler {
         };
         let rest = self.drain(patience).await;
         self.attribute(rest, &mut tell).await?;
-        // Whoever crawls next finds out whose fault it was.
+        // The next crawl finds out what caused these failures.
         let held = self.trouble.give_up();
         let totals = self.record(held, &mut tell).await?;
         self.metrics.stand_at(&totals, &self.progress, 0);
@@ -328,11 +328,8 @@ impl ExternalCrawler {
         if free == 0 {
             return Ok(());
         }
-        if self.trouble.now().is_some()
-            && let Some(witness) = self.trouble.witness()
-        {
-            self.pool.question(witness);
-            self.trouble.note_visit();
+        if let Some(reference) = self.trouble.reference_to_probe() {
+            self.pool.probe_reference(&reference);
             return Ok(());
         }
         let taking = Taking {
@@ -408,7 +405,7 @@ impl ExternalCrawler {
     /// How long to wait for a site to visit; none if there is none for a while.
     async fn wait_for_work(&mut self) -> Result<Option<Duration>, StoreError> {
         if self.is_held_back {
-            // Nobody is handed out before those that are held are reported on.
+            // The store hands out no site before those held back here are reported on.
             let held = self.trouble.give_up();
             self.record(held, &mut |_, _| {}).await?;
             return Ok(Some(ALONE));
@@ -429,26 +426,22 @@ impl ExternalCrawler {
         Ok(wait.filter(|wait| *wait <= PATIENCE))
     }
 
-    /// Records visits that have ended, as far as it is clear whose fault it was if they brought
-    /// nothing.
+    /// Records visits that have ended, as far as the cause of their failure is known.
     async fn attribute(
         &mut self,
         ended: Vec<Ended>,
         tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
         let before = self.trouble.now();
-        let mut clear = Vec::with_capacity(ended.len());
+        let mut attributed = Vec::with_capacity(ended.len());
         for ended in ended {
-            clear.extend(self.trouble.attribute(ended));
+            attributed.extend(self.trouble.attribute(ended));
         }
-        if let Some(report) = self.pool.testimony() {
-            clear.extend(self.trouble.hear(&report));
+        if let Some(report) = self.pool.reference_report() {
+            attributed.extend(self.trouble.attribute_by_reference(&report));
         }
-        clear.extend(self.trouble.decide_alone());
-        if self.trouble.now().is_none()
-            && let Some(witness) = self.trouble.witness()
-        {
-            self.pool.question(witness);
+        if let Some(reference) = self.trouble.suspected_by() {
+            self.pool.probe_reference(reference);
         }
         let after = self.trouble.now();
         if before != after {
@@ -457,19 +450,20 @@ impl ExternalCrawler {
                 listener(after);
             }
         }
-        self.record(clear, tell).await
+        self.record(attributed, tell).await
     }
 
     /// Records visits that have ended, and tells the verdicts among them.
     async fn record(
         &mut self,
-        clear: Vec<Attributed>,
+        attributed: Vec<Attributed>,
         tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
-        if clear.is_empty() {
+        if attributed.is_empty() {
             return self.store.totals(self.topic).await;
         }
-        let visits = clear.into_iter().map(|visit| self.weigh(visit)).collect();
+        let visits = attributed.into_iter().map(|visit| self.weigh(visit));
+        let visits = visits.collect();
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
         self.progress = self.store.progress(self.topic).await?;
@@ -485,7 +479,7 @@ impl ExternalCrawler {
         Ok(totals)
     }
 
-    fn weigh(&self, Attributed { ended, trouble }: Attributed) -> EndedVisit {
+    fn weigh(&self, Attributed { ended, own_trouble }: Attributed) -> EndedVisit {
         let Ended {
             taken,
             report,
@@ -508,7 +502,7 @@ impl ExternalCrawler {
             report,
             edges,
             is_broken,
-            trouble,
+            own_trouble,
         }
     }
 

@@ -38,10 +38,9 @@ pub(super) struct Pool {
     visits: JoinSet<SiteReport>,
     /// What each visit is about, in case it cannot tell.
     orders: HashMap<Id, (TakenSite, SiteVisit)>,
-    /// The visit to a witness, which is nobody's order.
-    questioned: Option<Id>,
-    /// What became of it.
-    testimony: Option<SiteReport>,
+    /// The visit to the reference site, which no order of the store is behind.
+    reference: Option<Id>,
+    reference_report: Option<SiteReport>,
 }
 
 /// A visit that has ended.
@@ -101,8 +100,8 @@ impl Pool {
             seated: Seated(Arc::clone(seats)),
             visits: JoinSet::new(),
             orders: HashMap::new(),
-            questioned: None,
-            testimony: None,
+            reference: None,
+            reference_report: None,
         }
     }
 
@@ -145,25 +144,25 @@ impl Pool {
         self.orders.insert(task.id(), (taken, visit));
     }
 
-    /// Asks a site that answered before whether it does so now, unless that is under way.
-    pub(super) fn question(&mut self, witness: &PageUrl) {
-        if self.questioned.is_some() {
+    /// Visits the homepage of the reference site, unless that is under way.
+    pub(super) fn probe_reference(&mut self, reference: &PageUrl) {
+        if self.reference.is_some() {
             return;
         }
         let crawler = self.crawler.clone();
         let visit = SiteVisit {
             reach: PageKind::Homepage,
-            ..SiteVisit::entering(witness)
+            ..SiteVisit::entering(reference)
         };
         let task = self
             .visits
             .spawn(async move { crawler.sample(visit).await });
-        self.questioned = Some(task.id());
+        self.reference = Some(task.id());
     }
 
-    /// What the last witness said, once.
-    pub(super) fn testimony(&mut self) -> Option<SiteReport> {
-        self.testimony.take()
+    /// The report on the reference site, once after each probe.
+    pub(super) fn reference_report(&mut self) -> Option<SiteReport> {
+        self.reference_report.take()
     }
 
     /// Reports on a site that must not be visited, for this reason.
@@ -211,10 +210,10 @@ impl Pool {
             Ok((id, _)) => *id,
             Err(failure) => failure.id(),
         };
-        if self.questioned == Some(id) {
-            self.questioned = None;
-            // One that was broken off is asked again.
-            self.testimony = visit.ok().map(|(_, report)| report);
+        if self.reference == Some(id) {
+            self.reference = None;
+            // A probe that was broken off is made again.
+            self.reference_report = visit.ok().map(|(_, report)| report);
             return None;
         }
         match visit {

@@ -29,31 +29,33 @@ pub const FURTHEST_AHEAD: Duration = Duration::from_hours(24 * 365 * 5);
 struct Anchor {
     told: SystemTime,
     at: std::time::Instant,
+    /// Whether the clock was followed when it was last read.
+    is_followed: bool,
 }
 
 static TRUSTED: Mutex<Option<Anchor>> = Mutex::new(None);
 
-/// The time of day.
+/// The time of day. The log says when the system's clock is no longer followed, and when it is
+/// again.
 #[must_use]
 pub fn now() -> SystemTime {
     let told = SystemTime::now();
     let mut trusted = TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let anchor = *trusted.get_or_insert_with(|| Anchor::new(told));
+    let anchor = trusted.get_or_insert_with(|| Anchor::new(told));
     let expected = anchor.told + anchor.at.elapsed();
+    let is_followed = is_believable(told, expected);
+    let was_followed = std::mem::replace(&mut anchor.is_followed, is_followed);
     drop(trusted);
-    let believed = match is_believable(told, expected) {
-        true => told,
-        false => expected,
-    };
+    match (was_followed, is_followed) {
+        (true, false) => tracing::error!(
+            "the clock of this machine jumped by more than can be true; it is not followed until it \
+             is set right or the process starts anew"
+        ),
+        (false, true) => tracing::info!("the clock of this machine is followed again"),
+        _ => {}
+    }
+    let believed = if is_followed { told } else { expected };
     believed + paused_ahead()
-}
-
-/// Whether the system's clock shows a time that [`now`] does not follow.
-#[must_use]
-pub fn has_jumped() -> bool {
-    let trusted = *TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
-    trusted
-        .is_some_and(|anchor| !is_believable(SystemTime::now(), anchor.told + anchor.at.elapsed()))
 }
 
 /// Trusts the system's clock anew, whatever it shows: there is reason to think that the time
@@ -76,6 +78,7 @@ impl Anchor {
         Self {
             told,
             at: std::time::Instant::now(),
+            is_followed: true,
         }
     }
 }

@@ -16,18 +16,12 @@ use std::time::Duration;
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
 use crate::telemetry::clock;
-use crate::web::{
-    SiteConfidence, SiteId, SiteReport, Trouble, UndecidedReason, Verdict, shared_address,
-};
+use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub use list::{List, ListError, beside, date, put_in_place};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.
 const LONGER_EACH_TIME: u32 = 8;
-
-/// A site that met trouble of our own comes back after so long, or after `come_back` if that is
-/// shorter: probes go to these sites, so that few are touched.
-const OWN_TROUBLE: Duration = Duration::from_mins(1);
 
 /// Records outcomes of one topic.
 #[derive(Clone)]
@@ -52,8 +46,8 @@ pub struct EndedVisit {
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
     pub is_broken: bool,
-    /// Trouble of our own because of which it brought nothing, so that the site is not to blame.
-    pub trouble: Option<Trouble>,
+    /// How long trouble of our own has lasted, if the visit failed by it: the site is not to blame.
+    pub own_trouble: Option<Duration>,
 }
 
 /// A verdict that is durable and may be shown.
@@ -149,8 +143,10 @@ impl Ledger {
             UndecidedReason::Deferred { not_before, cause } if !cause.counts_against_site() => {
                 Resolution::PutOff(not_before)
             }
-            _ if visit.trouble.is_some() => {
-                Resolution::PutOff(clock::now() + self.come_back.min(OWN_TROUBLE))
+            _ if let Some(lasts) = visit.own_trouble => {
+                // The longer it lasts, the later they come back: else the same few would be probed
+                // by turns, and a site that answers would never be reached.
+                Resolution::PutOff(clock::now() + self.come_back.max(lasts))
             }
             UndecidedReason::Deferred { not_before, .. } if may_defer => {
                 Resolution::Deferred(not_before)

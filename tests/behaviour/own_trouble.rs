@@ -35,33 +35,25 @@ use crate::scripted_web::{model, sailing};
 
 const OUTAGE: Duration = Duration::from_mins(30);
 
-// === half an hour without anybody ===
+// === half an hour without a network ===
 
-/// A web of sites about sailing that is out of reach for a while, soon after the crawl began.
+/// A web of sites about sailing, some of which cannot be reached for some of the time.
 struct Outage {
     began: Instant,
-    lasts: Duration,
-    /// Sites with a lower number answer, except meanwhile; the others never do.
-    alive: usize,
-    /// How requests fail, and after how long.
+    /// Whether the site of this number answers so long after the beginning.
+    answers: fn(usize, Duration) -> bool,
+    /// How requests fail otherwise, and after how long.
     failure: Failure,
     wait: Duration,
-    in_vain: AtomicUsize,
+    failed: AtomicUsize,
 }
 
 #[async_trait]
 impl Fetcher for Outage {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
-        let since = self.began.elapsed();
-        let begin = Duration::from_secs(12);
-        let host = page.site().to_string();
-        let number = host.trim_start_matches('s').split('.').next();
-        let number: usize = number
-            .and_then(|number| number.parse().ok())
-            .expect("a number");
-        let is_outage = since >= begin && since < begin + self.lasts;
-        if is_outage || number >= self.alive {
-            self.in_vain.fetch_add(1, Ordering::Relaxed);
+        let number = number_of(&page.site().to_string());
+        if !(self.answers)(number, self.began.elapsed()) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
             sleep(self.wait).await;
             return Err(FetchError::new((self.failure)(), "out of reach"));
         }
@@ -82,25 +74,35 @@ impl Fetcher for Outage {
     }
 }
 
+/// The number in the name of a site.
+fn number_of(site: &str) -> usize {
+    let digits = site.trim_start_matches('s').split('.').next();
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .expect("a number")
+}
+
 /// How requests fail.
 type Failure = fn() -> ErrorKind;
 
 struct Crawled {
-    verdicts: BTreeMap<String, Verdict>,
+    verdicts: BTreeMap<usize, Verdict>,
     /// Troubles as they came and went.
     told: Vec<Option<Trouble>>,
-    in_vain: usize,
+    failed: usize,
 }
 
-/// Crawls so many sites through an outage, in paused time.
+/// Crawls so many sites through an outage, with so many crawlers, in paused time.
 fn crawl_through(
-    sites: usize,
-    (alive, lasts): (usize, Duration),
+    (sites, crawlers): (usize, usize),
+    answers: fn(usize, Duration) -> bool,
     failure: Failure,
     wait: Duration,
 ) -> Crawled {
     let model = model();
-    let settings = Settings::default();
+    let mut settings = Settings::default();
+    settings.external.crawlers = crawlers;
+    settings.fetch.politeness.come_back = Duration::from_mins(1);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -109,29 +111,36 @@ fn crawl_through(
     runtime.block_on(async {
         let web = Arc::new(Outage {
             began: Instant::now(),
-            lasts,
-            alive,
+            answers,
             failure,
             wait,
-            in_vain: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
         });
-        let topic = TopicCrawl {
-            name: "sailing".to_owned(),
-            crawler: InternalCrawler::new(web.clone(), model, settings.internal, LIMITS),
-            ordering: ordering(&settings.external),
-            goals: Goals::default(),
-            metrics: CrawlMetrics::register(&Metrics::new()),
-        };
         let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
         let seats = Seats::new(settings.external.crawlers);
         let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
-        let heard = Arc::clone(&told);
-        let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
-        let external = external
-            .expect("it works")
-            .with_trouble_listener(Box::new(move |now| {
-                heard.lock().expect("it works").push(now);
-            }));
+        let open = async || {
+            let topic = TopicCrawl {
+                name: "sailing".to_owned(),
+                crawler: InternalCrawler::new(
+                    web.clone(),
+                    Arc::clone(&model),
+                    settings.internal.clone(),
+                    LIMITS,
+                ),
+                ordering: ordering(&settings.external),
+                goals: Goals::default(),
+                metrics: CrawlMetrics::register(&Metrics::new()),
+            };
+            let heard = Arc::clone(&told);
+            let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
+            external
+                .expect("it works")
+                .with_trouble_listener(Box::new(move |now| {
+                    heard.lock().expect("it works").push(now);
+                }))
+        };
+        let mut external = open().await;
         let (_, topic) = store.topics().await.expect("it works").remove(0);
         let new = (0..sites).map(|number| NewSite {
             entrance: format!("http://s{number}.example{number}.org/")
@@ -143,24 +152,32 @@ fn crawl_through(
             store.enter(topic, new.collect()).await.expect("it works"),
             sites
         );
-        let crawl = external.crawl(std::future::pending(), |_, _| {});
-        let (reason, _) = crawl.await.expect("it works");
-        assert_eq!(reason, EndReason::BorderEmpty { deferred: 0 });
+        // A crawl does not wait for long if only deferred sites are left.
+        loop {
+            let crawl = external.crawl(std::future::pending(), |_, _| {});
+            let (reason, _) = crawl.await.expect("it works");
+            match reason {
+                EndReason::BorderEmpty { deferred: 0 } => break,
+                EndReason::BorderEmpty { .. } => sleep(Duration::from_mins(10)).await,
+                _ => panic!("{reason:?}"),
+            }
+            external = open().await;
+        }
         let judged = store.judged(topic, 0, 2 * sites).await.expect("it works");
         Crawled {
             verdicts: judged
                 .into_iter()
-                .map(|judged| (judged.site.to_string(), judged.verdict))
+                .map(|judged| (number_of(&judged.site.to_string()), judged.verdict))
                 .collect(),
             told: told.lock().expect("it works").clone(),
-            in_vain: web.in_vain.load(Ordering::Relaxed),
+            failed: web.failed.load(Ordering::Relaxed),
         }
     })
 }
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how many were lost is worth knowing")]
-fn half_an_hour_without_anybody_costs_no_site_its_verdict() {
+fn half_an_hour_without_a_network_costs_no_site_its_verdict() {
     let proxy_is_down = || ErrorKind::Deferred {
         not_before: clock::now() + Duration::from_mins(1),
         cause: DeferralCause::OwnTrouble(Trouble::Proxy),
@@ -190,35 +207,76 @@ fn half_an_hour_without_anybody_costs_no_site_its_verdict() {
         ("no proxy", 200, proxy_is_down, 0, Trouble::Proxy),
     ];
     for (name, sites, failure, wait, trouble) in outages {
-        let crawled = crawl_through(sites, (sites, OUTAGE), failure, Duration::from_secs(wait));
+        let is_before_or_after = |_, since| {
+            let begin = Duration::from_secs(12);
+            since < begin || since >= begin + OUTAGE
+        };
+        let wait = Duration::from_secs(wait);
+        let crawled = crawl_through((sites, 64), is_before_or_after, failure, wait);
         assert_eq!(crawled.verdicts.len(), sites, "{name}");
         let lost = crawled.verdicts.values();
         let lost = lost.filter(|verdict| !verdict.is_relevant()).count();
-        let in_vain = crawled.in_vain;
-        println!("{name}: {lost} of {sites} sites lost, {in_vain} requests in vain");
+        let failed = crawled.failed;
+        println!("{name}: {lost} of {sites} sites lost, {failed} requests failed");
         assert!(lost <= sites / 50, "{name}: {lost} of {sites} lost");
         assert_eq!(crawled.told, [Some(trouble), None], "{name}");
         // Those under way with their retries and other entrances, sixteen in a row, and a probe
         // every few seconds: not the whole border again and again.
-        assert!(in_vain < 3_000, "{name}: {in_vain}");
+        assert!(failed < 3_000, "{name}: {failed}");
     }
 }
 
-/// Forty dead sites in a row are no trouble of ours while somebody else answers.
+/// Forty dead sites in a row are no trouble of ours while other sites answer.
 #[test]
 fn dead_sites_are_dead_however_many_come_together() {
-    let failure: Failure = || ErrorKind::Unreachable;
     // They take longer to fail than the others to answer.
     let wait = Duration::from_secs(30);
-    let crawled = crawl_through(60, (20, Duration::ZERO), failure, wait);
-    let dead = crawled
-        .verdicts
-        .iter()
-        .filter(|(_, verdict)| **verdict == Verdict::Undecided(UndecidedReason::Unreachable));
-    assert_eq!(dead.count(), 40, "{:?}", crawled.verdicts);
-    let relevant = crawled.verdicts.values();
-    assert_eq!(relevant.filter(|verdict| verdict.is_relevant()).count(), 20);
+    let crawled = crawl_through(
+        (60, 64),
+        |number, _| number < 20,
+        || ErrorKind::Unreachable,
+        wait,
+    );
+    assert_eq!(crawled.relevant(), (0..20).collect::<Vec<_>>());
+    assert_eq!(crawled.unreachable(), (20..60).collect::<Vec<_>>());
     assert_eq!(crawled.told, [], "nothing is wrong with us");
+}
+
+/// The sites that answered, among them the one that others are compared with, die before forty dead
+/// ones come up.
+#[test]
+fn a_reference_that_dies_does_not_stop_the_crawl() {
+    let answers = |number, since| match number {
+        0..20 => since < Duration::from_secs(60),
+        20..60 => false,
+        _ => true,
+    };
+    let wait = Duration::from_secs(5);
+    let crawled = crawl_through((80, 4), answers, || ErrorKind::Unreachable, wait);
+    assert_eq!(crawled.verdicts.len(), 80, "all are judged in the end");
+    let relevant = crawled.relevant();
+    let is_alive = |number: &usize| !(20..60).contains(number);
+    assert!(relevant.iter().all(is_alive), "{relevant:?}");
+    assert!((60..80).all(|number| relevant.contains(&number)));
+    assert_eq!(crawled.told.first(), Some(&Some(Trouble::Network)));
+    assert_eq!(crawled.told.last(), Some(&None), "{:?}", crawled.told);
+}
+
+impl Crawled {
+    fn relevant(&self) -> Vec<usize> {
+        self.numbers(|verdict| verdict.is_relevant())
+    }
+
+    fn unreachable(&self) -> Vec<usize> {
+        self.numbers(|verdict| *verdict == Verdict::Undecided(UndecidedReason::Unreachable))
+    }
+
+    /// The numbers of sites with such a verdict.
+    fn numbers(&self, is_such: impl Fn(&Verdict) -> bool) -> Vec<usize> {
+        let verdicts = self.verdicts.iter();
+        let such = verdicts.filter(|(_, verdict)| is_such(verdict));
+        such.map(|(number, _)| *number).collect()
+    }
 }
 
 // === a proxy that is down ===

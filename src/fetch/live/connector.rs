@@ -253,9 +253,10 @@ impl Connector {
         if failure.as_ref().is_some_and(is_timeout) {
             return Err(connect_timeout(page).into());
         }
-        if let Some(error) = failure.as_ref().filter(|error| is_out_of_sockets(error)) {
+        let trouble = failure.as_ref().and_then(own_trouble);
+        if let Some((error, trouble)) = failure.as_ref().zip(trouble) {
             tracing::warn!(%error, "no connection can be opened");
-            return Err(self.own_trouble(page, Trouble::Sockets).into());
+            return Err(self.own_trouble(page, trouble).into());
         }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
         let message = format!("{} cannot be reached: {why}", page.site());
@@ -427,12 +428,14 @@ impl Connector {
     }
 }
 
-/// Whether a failure to connect says nothing about the other side: no port, no buffer, no
-/// network.
-fn is_out_of_sockets(error: &io::Error) -> bool {
+/// The trouble of this machine because of which it could not connect, if the error says so.
+fn own_trouble(error: &io::Error) -> Option<Trouble> {
     const ENOBUFS: i32 = 105;
-    let kinds = [io::ErrorKind::AddrNotAvailable, io::ErrorKind::NetworkDown];
-    error.raw_os_error() == Some(ENOBUFS) || kinds.contains(&error.kind())
+    match error.kind() {
+        io::ErrorKind::NetworkDown => Some(Trouble::Network),
+        io::ErrorKind::AddrNotAvailable => Some(Trouble::Sockets),
+        _ => (error.raw_os_error() == Some(ENOBUFS)).then_some(Trouble::Sockets),
+    }
 }
 
 fn host_header(page: &PageUrl) -> HeaderValue {
