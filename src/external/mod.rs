@@ -178,7 +178,7 @@ impl ExternalCrawler {
             full_addresses: Arc::new(full_addresses),
             heartbeat: None,
             recheck_share: RecheckShare::default(),
-            trouble: OwnTrouble::default(),
+            trouble: OwnTrouble::new(settings.fetch.politeness.come_back),
             trouble_listener: None,
             is_held_back: false,
         })
@@ -479,7 +479,7 @@ impl ExternalCrawler {
         Ok(totals)
     }
 
-    fn weigh(&self, Attributed { ended, own_trouble }: Attributed) -> EndedVisit {
+    fn weigh(&self, Attributed { ended, put_off }: Attributed) -> EndedVisit {
         let Ended {
             taken,
             report,
@@ -502,7 +502,7 @@ impl ExternalCrawler {
             report,
             edges,
             is_broken,
-            own_trouble,
+            put_off,
         }
     }
 

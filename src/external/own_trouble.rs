@@ -45,9 +45,14 @@ const NETWORK_FAILURES: [&str; 4] = ["dns_failed", "unreachable", "connect_timeo
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Visits are put off for so long whose cause was not waited for.
+const SOON: Duration = Duration::from_mins(1);
+
 /// Attributes failed visits.
 #[derive(Default)]
 pub(super) struct OwnTrouble {
+    /// Visits that failed by trouble of our own are put off for so long at least.
+    come_back: Duration,
     network: Streak<UNREACHABLE_IN_A_ROW>,
     clock: Streak<EXPIRED_IN_A_ROW>,
     /// What the fetcher reports, and in how many visits in a row.
@@ -73,8 +78,8 @@ struct Streak<const MOST: usize> {
 /// A visit with the cause of its failure, if it failed.
 pub(super) struct Attributed {
     pub(super) ended: Ended,
-    /// How long the trouble has lasted, if it failed by trouble of our own.
-    pub(super) own_trouble: Option<Duration>,
+    /// After how long it is to be made again, if its site is not to blame.
+    pub(super) put_off: Option<Duration>,
 }
 
 /// What a report says about network, clock and fetcher.
@@ -93,6 +98,13 @@ enum Sign {
 // === impl OwnTrouble ===
 
 impl OwnTrouble {
+    pub(super) fn new(come_back: Duration) -> Self {
+        Self {
+            come_back,
+            ..Self::default()
+        }
+    }
+
     /// The trouble there is now.
     pub(super) fn now(&self) -> Option<Trouble> {
         let network = self.network.is_ours.then_some(Trouble::Network);
@@ -138,18 +150,18 @@ impl OwnTrouble {
     /// Takes the report on a visit to the reference. Returns the visits attributed by it.
     pub(super) fn attribute_by_reference(&mut self, report: &SiteReport) -> Vec<Attributed> {
         let before = self.now();
-        let lasts = self.lasts();
+        let put_off = self.put_off();
         let (is_reached, is_valid) = match sign_of(report) {
             Sign::Answered { was_encrypted } => (true, was_encrypted),
             _ => (false, false),
         };
         let mut attributed = match is_reached {
             true => self.network.end(),
-            false => self.network.declare(lasts),
+            false => self.network.declare(put_off),
         };
         attributed.extend(match is_valid {
             true => self.clock.end(),
-            false => self.clock.declare(lasts),
+            false => self.clock.declare(put_off),
         });
         self.note_change(before);
         attributed
@@ -159,7 +171,7 @@ impl OwnTrouble {
     /// held.
     pub(super) fn attribute(&mut self, ended: Ended) -> Vec<Attributed> {
         let before = self.now();
-        let lasts = self.lasts();
+        let put_off = self.put_off();
         let mut attributed = Vec::new();
         match sign_of(&ended.report) {
             Sign::Answered { was_encrypted } => {
@@ -173,22 +185,22 @@ impl OwnTrouble {
                 attributed.push(ended.by_its_site());
             }
             Sign::Suspicious(_) if self.may_have_met_trouble(&ended.report) => {
-                attributed.push(ended.by_us(lasts));
+                attributed.push(ended.not_by_its_site(put_off));
             }
             Sign::Suspicious(Trouble::Clock) => self.clock.held.push(ended),
             Sign::Suspicious(_) => self.network.held.push(ended),
             Sign::Reported(trouble) => {
                 let before = self.reported.filter(|(known, _)| *known == trouble);
                 self.reported = Some((trouble, before.map_or(1, |(_, visits)| visits + 1)));
-                attributed.push(ended.by_us(lasts));
+                attributed.push(ended.not_by_its_site(put_off));
             }
             Sign::None => attributed.push(ended.by_its_site()),
         }
         if self.reference.is_none() || self.network.is_ours {
-            attributed.extend(self.network.declare(lasts));
+            attributed.extend(self.network.declare(put_off));
         }
         if self.encrypted_reference.is_none() || self.clock.is_ours {
-            attributed.extend(self.clock.declare(lasts));
+            attributed.extend(self.clock.declare(put_off));
         }
         self.note_change(before);
         attributed
@@ -202,14 +214,17 @@ impl OwnTrouble {
 
     /// Gives the visits held back to be made again: their cause cannot be waited for.
     pub(super) fn give_up(&mut self) -> Vec<Attributed> {
-        let lasts = self.lasts();
+        let put_off = self.come_back.min(SOON);
         let held = self.network.held.drain(..).chain(self.clock.held.drain(..));
-        held.map(|ended| ended.by_us(lasts)).collect()
+        held.map(|ended| ended.not_by_its_site(put_off)).collect()
     }
 
-    /// How long there has been trouble, without a break.
-    fn lasts(&self) -> Duration {
-        self.began.map_or(Duration::ZERO, |began| began.elapsed())
+    /// How long visits are put off that failed by trouble of our own. The longer it lasts, the
+    /// longer: else the same few sites would be probed by turns, and one that answers would never
+    /// be reached.
+    fn put_off(&self) -> Duration {
+        let lasts = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.come_back.max(lasts)
     }
 
     /// Whether a visit began before the last trouble ended.
@@ -252,13 +267,13 @@ impl<const MOST: usize> Streak<MOST> {
     }
 
     /// Attributes the visits to trouble of our own, if they are enough to say so.
-    fn declare(&mut self, lasts: Duration) -> Vec<Attributed> {
+    fn declare(&mut self, put_off: Duration) -> Vec<Attributed> {
         self.is_ours |= self.is_long();
         if !self.is_ours {
             return Vec::new();
         }
         let held = self.held.drain(..);
-        held.map(|ended| ended.by_us(lasts)).collect()
+        held.map(|ended| ended.not_by_its_site(put_off)).collect()
     }
 
     /// Attributes the visits to their sites: nothing is wrong with us.
@@ -274,14 +289,14 @@ impl Ended {
     fn by_its_site(self) -> Attributed {
         Attributed {
             ended: self,
-            own_trouble: None,
+            put_off: None,
         }
     }
 
-    fn by_us(self, lasts: Duration) -> Attributed {
+    fn not_by_its_site(self, put_off: Duration) -> Attributed {
         Attributed {
             ended: self,
-            own_trouble: Some(lasts),
+            put_off: Some(put_off),
         }
     }
 }

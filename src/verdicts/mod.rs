@@ -46,8 +46,8 @@ pub struct EndedVisit {
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
     pub is_broken: bool,
-    /// How long trouble of our own has lasted, if the visit failed by it: the site is not to blame.
-    pub own_trouble: Option<Duration>,
+    /// After how long the visit is to be made again, if it failed through no fault of the site.
+    pub put_off: Option<Duration>,
 }
 
 /// A verdict that is durable and may be shown.
@@ -143,11 +143,7 @@ impl Ledger {
             UndecidedReason::Deferred { not_before, cause } if !cause.counts_against_site() => {
                 Resolution::PutOff(not_before)
             }
-            _ if let Some(lasts) = visit.own_trouble => {
-                // The longer it lasts, the later they come back: else the same few would be probed
-                // by turns, and a site that answers would never be reached.
-                Resolution::PutOff(clock::now() + self.come_back.max(lasts))
-            }
+            _ if let Some(put_off) = visit.put_off => Resolution::PutOff(clock::now() + put_off),
             UndecidedReason::Deferred { not_before, .. } if may_defer => {
                 Resolution::Deferred(not_before)
             }

@@ -125,7 +125,7 @@ fn crawl_through(
                 crawler: InternalCrawler::new(
                     web.clone(),
                     Arc::clone(&model),
-                    settings.internal.clone(),
+                    settings.internal,
                     LIMITS,
                 ),
                 ordering: ordering(&settings.external),
@@ -247,7 +247,7 @@ fn dead_sites_are_dead_however_many_come_together() {
 #[test]
 fn a_reference_that_dies_does_not_stop_the_crawl() {
     let answers = |number, since| match number {
-        0..20 => since < Duration::from_secs(60),
+        0..20 => since < Duration::from_mins(1),
         20..60 => false,
         _ => true,
     };
