@@ -43,7 +43,7 @@ pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
 pub use ordering::{Ordering, ordering};
-use own_trouble::{Attributed, OwnTrouble};
+use own_trouble::{Attributed, OwnTrouble, Probe};
 pub use pool::Seats;
 use pool::{Ended, Pool};
 use recheck_share::RecheckShare;
@@ -178,7 +178,7 @@ impl ExternalCrawler {
             full_addresses: Arc::new(full_addresses),
             heartbeat: None,
             recheck_share: RecheckShare::default(),
-            trouble: OwnTrouble::new(settings.fetch.politeness.come_back),
+            trouble: OwnTrouble::default(),
             trouble_listener: None,
             is_held_back: false,
         })
@@ -232,6 +232,10 @@ impl ExternalCrawler {
                 .stand_at(&totals, &self.progress, self.pool.busy());
             if self.pool.is_empty() {
                 let Some(wait) = self.wait_for_work().await? else {
+                    if let Some(reference) = self.trouble.reference_to_ask(true) {
+                        self.pool.probe_reference(reference);
+                        continue;
+                    }
                     let held = self.trouble.release();
                     if !held.is_empty() {
                         totals = self.record(held, &mut tell).await?;
@@ -328,58 +332,77 @@ impl ExternalCrawler {
         if free == 0 {
             return Ok(());
         }
-        if let Some(reference) = self.trouble.reference_to_probe() {
-            self.pool.probe_reference(&reference);
-            return Ok(());
+        match self.trouble.probe() {
+            None => {
+                self.take_and_visit(free, totals).await?;
+            }
+            Some(Probe::Reference(reference)) => self.pool.probe_reference(&reference),
+            Some(Probe::Held(taken)) => self.visit(taken, totals),
+            Some(Probe::Border) => {
+                if self.take_and_visit(free, totals).await? == 0
+                    && let Some(taken) = self.trouble.probe_held()
+                {
+                    self.visit(taken, totals);
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Visits the best sites, so many at most; says how many there were.
+    async fn take_and_visit(
+        &mut self,
+        most: usize,
+        totals: &TopicTotals,
+    ) -> Result<usize, StoreError> {
         let taking = Taking {
-            most: free,
-            rechecks: self.recheck_share.of(free),
+            most,
+            rechecks: self.recheck_share.of(most),
             is_border_open: self.reason_to_rest(totals).is_none(),
             now: clock::now(),
-        };
-        let prior = self.ordering.prior(totals);
-        let is_scarce = totals.border < self.settings.scarce_border as u64;
-        // The paper knows one threshold.
-        let links = match is_scarce && self.settings.strategy != Strategy::Paper {
-            true => Purpose::VerdictAndManyLinks,
-            false => Purpose::VerdictAndLinks,
         };
         let taken = self.store.take(self.topic, taking).await?;
         self.is_held_back = taken.is_held_back;
         let sites = taken.sites;
         let known = sites.iter().filter(|taken| taken.verdict.is_some());
         self.recheck_share.note(sites.len(), known.count());
-        let model = self.pool.model();
-        for mut taken in sites {
-            // What the same model said is to be confirmed, at the least cost. Links that stand
-            // on the pages it takes are welcome, as they may be new.
-            let purpose = match taken.model == Some(model) {
-                true => Purpose::Verdict,
-                false => links,
-            };
-            taken.rank = self.ordering.recommendation(&taken.standing);
-            let visit = SiteVisit {
-                prior,
-                purpose,
-                full_addresses: self.full_addresses_for(&taken),
-                ..SiteVisit::entering(&taken.entrance)
-            };
-            self.trouble.note_visit();
-            let is_permitted = self.hosts.permit(taken.site.host()) && !taken.is_blocked;
-            match (is_permitted, taken.is_poison) {
-                (false, _) => self.pool.refuse(taken, visit, UndecidedReason::Blocked),
-                (true, true) => {
-                    tracing::error!(
-                        site = %taken.site,
-                        "not visited any more: the process has died under it again and again"
-                    );
-                    self.pool.refuse(taken, visit, UndecidedReason::Poison);
-                }
-                (true, false) => self.pool.visit(taken, visit),
-            }
+        let number = sites.len();
+        for taken in sites {
+            self.visit(taken, totals);
         }
-        Ok(())
+        Ok(number)
+    }
+
+    /// Sends an internal crawler to a site, unless it must not be visited.
+    fn visit(&mut self, mut taken: TakenSite, totals: &TopicTotals) {
+        let is_scarce = totals.border < self.settings.scarce_border as u64;
+        // What the same model said is to be confirmed, at the least cost. Links that stand on the
+        // pages it takes are welcome, as they may be new. The paper knows one threshold.
+        let purpose = match is_scarce && self.settings.strategy != Strategy::Paper {
+            _ if taken.model == Some(self.pool.model()) => Purpose::Verdict,
+            true => Purpose::VerdictAndManyLinks,
+            false => Purpose::VerdictAndLinks,
+        };
+        taken.rank = self.ordering.recommendation(&taken.standing);
+        let visit = SiteVisit {
+            prior: self.ordering.prior(totals),
+            purpose,
+            full_addresses: self.full_addresses_for(&taken),
+            ..SiteVisit::entering(&taken.entrance)
+        };
+        self.trouble.note_visit();
+        let is_permitted = self.hosts.permit(taken.site.host()) && !taken.is_blocked;
+        match (is_permitted, taken.is_poison) {
+            (false, _) => self.pool.refuse(taken, visit, UndecidedReason::Blocked),
+            (true, true) => {
+                tracing::error!(
+                    site = %taken.site,
+                    "not visited any more: the process has died under it again and again"
+                );
+                self.pool.refuse(taken, visit, UndecidedReason::Poison);
+            }
+            (true, false) => self.pool.visit(taken, visit),
+        }
     }
 
     /// How many sites may be visited now. With trouble of our own, one from time to time.
@@ -406,7 +429,7 @@ impl ExternalCrawler {
     async fn wait_for_work(&mut self) -> Result<Option<Duration>, StoreError> {
         if self.is_held_back {
             // The store hands out no site before those held back here are reported on.
-            let held = self.trouble.give_up();
+            let held = self.trouble.let_go();
             self.record(held, &mut |_, _| {}).await?;
             return Ok(Some(ALONE));
         }
@@ -440,7 +463,7 @@ impl ExternalCrawler {
         if let Some(report) = self.pool.reference_report() {
             attributed.extend(self.trouble.attribute_by_reference(&report));
         }
-        if let Some(reference) = self.trouble.suspected_by() {
+        if let Some(reference) = self.trouble.reference_to_ask(false) {
             self.pool.probe_reference(reference);
         }
         let after = self.trouble.now();
@@ -479,7 +502,7 @@ impl ExternalCrawler {
         Ok(totals)
     }
 
-    fn weigh(&self, Attributed { ended, put_off }: Attributed) -> EndedVisit {
+    fn weigh(&self, Attributed { ended, retry }: Attributed) -> EndedVisit {
         let Ended {
             taken,
             report,
@@ -502,7 +525,7 @@ impl ExternalCrawler {
             report,
             edges,
             is_broken,
-            put_off,
+            retry,
         }
     }
 

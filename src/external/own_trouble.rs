@@ -7,52 +7,64 @@
 //! | what follows | cause | the visits held |
 //! |---|---|---|
 //! | another site answers | the sites | recorded as they are |
-//! | too many in a row, and the reference site answers | the sites | recorded as they are |
-//! | too many in a row, and the reference site fails too, or there is none | ours | put off, not counted |
+//! | too many in a row, or no site is left, and the reference answers | the sites | recorded as they are |
+//! | the same, and the reference fails too | ours | made again when the trouble is over |
+//! | too many in a row, and there is no reference | ours | made again when the trouble is over |
+//! | no site is left, and there is no reference | unknown | deferred, which counts |
 //!
 //! The reference is the site that answered last. Trouble that the fetcher reports by itself (a proxy
 //! that is down, no sockets) needs no such test.
 //!
 //! While there is trouble of our own, one visit at a time is made as a probe: by turns to the
-//! reference, which ends the trouble soonest, and to a site of the border, in case the reference has
-//! died meanwhile.
+//! reference, which ends the trouble soonest, and to a site of the border or one that is held, in
+//! case the reference has died meanwhile.
 //!
 //! Invariant: a visit that failed by trouble of our own is not counted against its site.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::fetch::EXPIRED_CERTIFICATE;
+use crate::store::TakenSite;
 use crate::telemetry::clock;
+use crate::verdicts::Retry;
 use crate::web::{PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason};
 
 use super::pool::Ended;
 
-/// Unreachable sites in a row after which the network is suspected. Dead sites are common, so this is
-/// far more than chance brings together.
+/// Unreachable sites in a row after which the network is suspected. Dead sites are common, so this
+/// is far more than chance brings together.
 const UNREACHABLE_IN_A_ROW: usize = 16;
 
 /// Expired certificates in a row after which the clock is suspected. They are rare.
 const EXPIRED_IN_A_ROW: usize = 8;
 
-/// Reports of the fetcher in a row after which its trouble is believed: one port that was not free is
-/// not worth stopping for.
+/// Reports of the fetcher in a row after which its trouble is believed: one port that was not free
+/// is not worth stopping for.
 const REPORTED_IN_A_ROW: usize = 3;
 
 /// Labels of failures that a lost network causes.
 const NETWORK_FAILURES: [&str; 4] = ["dns_failed", "unreachable", "connect_timeout", "timeout"];
 
+/// The label of names that do not exist. A name server may know so without a network.
+const NO_HOST: &str = "no_host";
+
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Visits are put off for so long whose cause was not waited for.
+/// While so many visits are held, probes go to their sites and no longer to the border.
+const MOST_HELD: usize = 256;
+
+/// Sites that answered, of which one may serve as the reference.
+const REFERENCES: usize = 4;
+
+/// Visits are made again after so long whose cause was not waited for.
 const SOON: Duration = Duration::from_mins(1);
 
 /// Attributes failed visits.
 #[derive(Default)]
 pub(super) struct OwnTrouble {
-    /// Visits that failed by trouble of our own are put off for so long at least.
-    come_back: Duration,
     network: Streak<UNREACHABLE_IN_A_ROW>,
     clock: Streak<EXPIRED_IN_A_ROW>,
     /// What the fetcher reports, and in how many visits in a row.
@@ -60,26 +72,38 @@ pub(super) struct OwnTrouble {
     next_probe: Option<Instant>,
     /// Whether the last probe went to the reference.
     was_reference_probed: bool,
-    began: Option<Instant>,
     /// When trouble last ended. Visits that began before may have met it.
     ended: Option<Instant>,
-    /// The site that answered last, and the last that did so with a valid certificate.
-    reference: Option<PageUrl>,
-    encrypted_reference: Option<PageUrl>,
+    /// Sites that answered, the last one first.
+    references: VecDeque<Reference>,
+}
+
+struct Reference {
+    entrance: PageUrl,
+    /// Whether it showed a valid certificate.
+    is_encrypted: bool,
 }
 
 /// Visits in a row that failed in one way.
 #[derive(Default)]
-struct Streak<const MOST: usize> {
-    held: Vec<Ended>,
+struct Streak<const LONG: usize> {
+    held: VecDeque<Ended>,
     is_ours: bool,
 }
 
 /// A visit with the cause of its failure, if it failed.
 pub(super) struct Attributed {
     pub(super) ended: Ended,
-    /// After how long it is to be made again, if its site is not to blame.
-    pub(super) put_off: Option<Duration>,
+    /// How it is to be made again, if it says nothing about its site.
+    pub(super) retry: Option<Retry>,
+}
+
+/// What to visit while there is trouble.
+pub(super) enum Probe {
+    Reference(PageUrl),
+    /// A site of the border; if there is none, one that is held.
+    Border,
+    Held(TakenSite),
 }
 
 /// What a report says about network, clock and fetcher.
@@ -98,13 +122,6 @@ enum Sign {
 // === impl OwnTrouble ===
 
 impl OwnTrouble {
-    pub(super) fn new(come_back: Duration) -> Self {
-        Self {
-            come_back,
-            ..Self::default()
-        }
-    }
-
     /// The trouble there is now.
     pub(super) fn now(&self) -> Option<Trouble> {
         let network = self.network.is_ours.then_some(Trouble::Network);
@@ -125,44 +142,82 @@ impl OwnTrouble {
         self.was_reference_probed = false;
     }
 
-    /// The reference, if it is to be probed before too many failures in a row are attributed.
-    pub(super) fn suspected_by(&self) -> Option<&PageUrl> {
+    /// What to visit next; none without trouble.
+    pub(super) fn probe(&mut self) -> Option<Probe> {
+        let trouble = self.now()?;
+        if let Some(reference) = self.reference_for(trouble).cloned()
+            && !self.was_reference_probed
+        {
+            self.note_visit();
+            self.was_reference_probed = true;
+            return Some(Probe::Reference(reference));
+        }
+        if self.network.held.len() + self.clock.held.len() < MOST_HELD {
+            return Some(Probe::Border);
+        }
+        self.probe_held().map(Probe::Held)
+    }
+
+    /// A site of the visits held, to be visited again.
+    pub(super) fn probe_held(&mut self) -> Option<TakenSite> {
+        let network = self.network.held.pop_front();
+        let ended = network.or_else(|| self.clock.held.pop_front());
+        if ended.is_some() || !self.references.is_empty() {
+            self.note_visit();
+        }
+        ended.map(|ended| ended.taken)
+    }
+
+    /// The reference, if it is to be visited before failures are attributed: if there are too many
+    /// in a row, or if no other site is left.
+    pub(super) fn reference_to_ask(&self, is_last: bool) -> Option<&PageUrl> {
+        let is_asked = |is_long: bool, held: usize| is_long || (is_last && held > 0);
+        let is_network = is_asked(self.network.is_long(), self.network.held.len());
+        let is_clock = is_asked(self.clock.is_long(), self.clock.held.len());
         match self.now() {
-            None => self.reference_for(self.network.is_long(), self.clock.is_long()),
-            Some(_) => None,
+            None if is_network => self.reference_for(Trouble::Network),
+            None if is_clock => self.reference_for(Trouble::Clock),
+            _ => None,
         }
     }
 
-    /// The reference, if the next probe is to go there.
-    pub(super) fn reference_to_probe(&mut self) -> Option<PageUrl> {
-        let reference = self.reference_for(self.network.is_ours, self.clock.is_ours);
-        let reference = reference.cloned().filter(|_| !self.was_reference_probed)?;
-        self.note_visit();
-        self.was_reference_probed = true;
-        Some(reference)
-    }
-
-    fn reference_for(&self, is_network: bool, is_clock: bool) -> Option<&PageUrl> {
-        let network = self.reference.as_ref().filter(|_| is_network);
-        network.or(self.encrypted_reference.as_ref().filter(|_| is_clock))
+    fn reference_for(&self, trouble: Trouble) -> Option<&PageUrl> {
+        let mut references = self.references.iter();
+        let reference = match trouble {
+            Trouble::Clock => references.find(|reference| reference.is_encrypted),
+            _ => references.next(),
+        };
+        reference.map(|reference| &reference.entrance)
     }
 
     /// Takes the report on a visit to the reference. Returns the visits attributed by it.
     pub(super) fn attribute_by_reference(&mut self, report: &SiteReport) -> Vec<Attributed> {
         let before = self.now();
-        let put_off = self.put_off();
-        let (is_reached, is_valid) = match sign_of(report) {
-            Sign::Answered { was_encrypted } => (true, was_encrypted),
-            _ => (false, false),
-        };
-        let mut attributed = match is_reached {
-            true => self.network.end(),
-            false => self.network.declare(put_off),
-        };
-        attributed.extend(match is_valid {
-            true => self.clock.end(),
-            false => self.clock.declare(put_off),
-        });
+        let mut attributed = Vec::new();
+        let mut is_told = true;
+        match sign_of(report) {
+            Sign::Answered { was_encrypted } => {
+                self.reported = None;
+                attributed.extend(self.network.end());
+                if was_encrypted {
+                    attributed.extend(self.clock.end());
+                } else {
+                    is_told = self.clock.held.is_empty();
+                }
+            }
+            Sign::Suspicious(Trouble::Clock) => {
+                attributed.extend(self.network.end());
+                is_told = self.clock.declare();
+            }
+            Sign::Suspicious(_) => is_told = self.network.declare(),
+            Sign::Reported(trouble) => self.note_reported(trouble),
+            Sign::None => is_told = false,
+        }
+        if !is_told && self.now().is_none() {
+            // Another one has to say it.
+            let is_other = |reference: &Reference| reference.entrance != report.entrance;
+            self.references.retain(is_other);
+        }
         self.note_change(before);
         attributed
     }
@@ -171,60 +226,95 @@ impl OwnTrouble {
     /// held.
     pub(super) fn attribute(&mut self, ended: Ended) -> Vec<Attributed> {
         let before = self.now();
-        let put_off = self.put_off();
         let mut attributed = Vec::new();
         match sign_of(&ended.report) {
             Sign::Answered { was_encrypted } => {
                 self.reported = None;
                 attributed.extend(self.network.end());
-                self.reference = Some(ended.report.entrance.clone());
                 if was_encrypted {
                     attributed.extend(self.clock.end());
-                    self.encrypted_reference.clone_from(&self.reference);
                 }
-                attributed.push(ended.by_its_site());
+                self.keep_as_reference(&ended.report, was_encrypted);
+                attributed.push(ended.counted());
             }
             Sign::Suspicious(_) if self.may_have_met_trouble(&ended.report) => {
-                attributed.push(ended.not_by_its_site(put_off));
+                attributed.push(ended.made_again(Retry::InPlace));
             }
-            Sign::Suspicious(Trouble::Clock) => self.clock.held.push(ended),
-            Sign::Suspicious(_) => self.network.held.push(ended),
+            Sign::Suspicious(Trouble::Clock) => self.clock.held.push_back(ended),
+            Sign::Suspicious(_) => self.network.held.push_back(ended),
             Sign::Reported(trouble) => {
-                let before = self.reported.filter(|(known, _)| *known == trouble);
-                self.reported = Some((trouble, before.map_or(1, |(_, visits)| visits + 1)));
-                attributed.push(ended.not_by_its_site(put_off));
+                self.note_reported(trouble);
+                attributed.push(ended.counted());
             }
-            Sign::None => attributed.push(ended.by_its_site()),
+            Sign::None => attributed.push(ended.counted()),
         }
-        if self.reference.is_none() || self.network.is_ours {
-            attributed.extend(self.network.declare(put_off));
+        if self.network.is_long() && self.reference_for(Trouble::Network).is_none() {
+            self.network.declare();
         }
-        if self.encrypted_reference.is_none() || self.clock.is_ours {
-            attributed.extend(self.clock.declare(put_off));
+        if self.clock.is_long() && self.reference_for(Trouble::Clock).is_none() {
+            self.clock.declare();
         }
         self.note_change(before);
         attributed
     }
 
-    /// Gives the visits held back as they are: there is no other site to wait for.
+    /// Gives the visits held as they are to be recorded when there is no other site to wait for, and
+    /// no reference to ask.
     pub(super) fn release(&mut self) -> Vec<Attributed> {
-        let held = self.network.held.drain(..).chain(self.clock.held.drain(..));
-        held.map(Ended::by_its_site).collect()
+        let held = self.drain_held();
+        if !held.is_empty() {
+            tracing::warn!(
+                sites = held.len(),
+                "these sites cannot be reached, and no other site has answered; is there a network? \
+                 they are visited again later"
+            );
+        }
+        let retry = |ended: Ended| ended.made_again(Retry::Deferred);
+        held.into_iter().map(retry).collect()
     }
 
-    /// Gives the visits held back to be made again: their cause cannot be waited for.
+    /// Gives the visits held to be made again, because the store waits for them. In trouble it has
+    /// to wait.
+    pub(super) fn let_go(&mut self) -> Vec<Attributed> {
+        if self.now().is_some() {
+            return Vec::new();
+        }
+        let retry = |ended: Ended| ended.made_again(Retry::After(SOON));
+        self.drain_held().into_iter().map(retry).collect()
+    }
+
+    /// Gives the visits held to be made again by the next crawl.
     pub(super) fn give_up(&mut self) -> Vec<Attributed> {
-        let put_off = self.come_back.min(SOON);
-        let held = self.network.held.drain(..).chain(self.clock.held.drain(..));
-        held.map(|ended| ended.not_by_its_site(put_off)).collect()
+        let retry = |ended: Ended| ended.made_again(Retry::InPlace);
+        self.drain_held().into_iter().map(retry).collect()
     }
 
-    /// How long visits are put off that failed by trouble of our own. The longer it lasts, the
-    /// longer: else the same few sites would be probed by turns, and one that answers would never
-    /// be reached.
-    fn put_off(&self) -> Duration {
-        let lasts = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        self.come_back.max(lasts)
+    fn drain_held(&mut self) -> Vec<Ended> {
+        let network = self.network.held.drain(..);
+        network.chain(self.clock.held.drain(..)).collect()
+    }
+
+    fn keep_as_reference(&mut self, report: &SiteReport, is_encrypted: bool) {
+        let is_put_off = matches!(
+            report.verdict.undecided_reason(),
+            Some(UndecidedReason::Deferred { .. })
+        );
+        // One that asks to be left alone for a while cannot be asked.
+        if is_put_off {
+            return;
+        }
+        self.references
+            .retain(|reference| reference.entrance != report.entrance);
+        self.references.truncate(REFERENCES - 1);
+        self.references.push_front(Reference {
+            entrance: report.entrance.clone(),
+            is_encrypted,
+        });
+    }
+
+    fn note_reported(&mut self, trouble: Trouble) {
+        let before = self.reported.filter(|(known, _)| *known == trouble);
+        self.reported = Some((trouble, before.map_or(1, |(_, visits)| visits + 1)));
     }
 
     /// Whether a visit began before the last trouble ended.
@@ -239,18 +329,13 @@ impl OwnTrouble {
             // The time believed so far is wrong, so a correction of the clock is to be followed.
             clock::trust_system();
         }
-        let after = self.now();
-        match (before, after) {
-            (None, Some(trouble)) => {
-                self.began = Some(Instant::now());
-                tracing::error!(
-                    trouble = trouble.name(),
-                    "{}; sites are put off until then, and none is blamed",
-                    trouble.advice()
-                );
-            }
+        match (before, self.now()) {
+            (None, Some(trouble)) => tracing::error!(
+                trouble = trouble.name(),
+                "{}; sites are put off until then, and none is blamed",
+                trouble.advice()
+            ),
             (Some(trouble), None) => {
-                self.began = None;
                 self.ended = Some(Instant::now());
                 tracing::info!(trouble = trouble.name(), "the trouble is over");
             }
@@ -261,66 +346,84 @@ impl OwnTrouble {
 
 // === impl Streak ===
 
-impl<const MOST: usize> Streak<MOST> {
+impl<const LONG: usize> Streak<LONG> {
     fn is_long(&self) -> bool {
-        self.held.len() >= MOST
+        self.held.len() >= LONG
     }
 
-    /// Attributes the visits to trouble of our own, if they are enough to say so.
-    fn declare(&mut self, put_off: Duration) -> Vec<Attributed> {
-        self.is_ours |= self.is_long();
-        if !self.is_ours {
-            return Vec::new();
-        }
-        let held = self.held.drain(..);
-        held.map(|ended| ended.not_by_its_site(put_off)).collect()
+    /// Attributes the visits to trouble of our own; says whether there are any.
+    fn declare(&mut self) -> bool {
+        self.is_ours |= !self.held.is_empty();
+        self.is_ours
     }
 
-    /// Attributes the visits to their sites: nothing is wrong with us.
+    /// Nothing of this kind is wrong with us, or no longer.
     fn end(&mut self) -> Vec<Attributed> {
-        self.is_ours = false;
-        self.held.drain(..).map(Ended::by_its_site).collect()
+        let was_ours = std::mem::take(&mut self.is_ours);
+        let attribute = |ended: Ended| match was_ours {
+            true => ended.made_again(Retry::InPlace),
+            false => ended.counted(),
+        };
+        self.held.drain(..).map(attribute).collect()
     }
 }
 
 // === impl Ended ===
 
 impl Ended {
-    fn by_its_site(self) -> Attributed {
+    fn counted(self) -> Attributed {
         Attributed {
             ended: self,
-            put_off: None,
+            retry: None,
         }
     }
 
-    fn not_by_its_site(self, put_off: Duration) -> Attributed {
+    fn made_again(self, retry: Retry) -> Attributed {
         Attributed {
             ended: self,
-            put_off: Some(put_off),
+            retry: Some(retry),
         }
     }
 }
 
 fn sign_of(report: &SiteReport) -> Sign {
-    let all_failed_by = |labels: &[&str]| {
-        let mut outcomes = report.steps.iter().map(|step| &step.outcome);
-        let is_one = |outcome: &StepOutcome| match outcome {
+    let reason = report.verdict.undecided_reason();
+    if let Some(UndecidedReason::Deferred { cause, .. }) = reason
+        && let Some(trouble) = cause.own_trouble()
+    {
+        return Sign::Reported(trouble);
+    }
+    let is_failure = matches!(
+        reason,
+        Some(
+            UndecidedReason::Unreachable
+                | UndecidedReason::Failing
+                | UndecidedReason::BadCertificate
+        )
+    );
+    let outcomes = report.steps.iter().map(|step| &step.outcome);
+    if is_failure {
+        let failed_by = |outcome: &StepOutcome, labels: &[&str]| match outcome {
             StepOutcome::Unanswered(label) => labels.contains(label),
             _ => false,
         };
-        !report.steps.is_empty() && outcomes.all(is_one)
-    };
-    match report.verdict.undecided_reason() {
-        Some(UndecidedReason::Deferred { cause, .. }) if cause.own_trouble().is_some() => {
-            return cause.own_trouble().map_or(Sign::None, Sign::Reported);
-        }
-        Some(UndecidedReason::Unreachable) if all_failed_by(&NETWORK_FAILURES) => {
+        let is_lost = |outcome: &StepOutcome| failed_by(outcome, &NETWORK_FAILURES);
+        let may_be_lost =
+            |outcome: &StepOutcome| is_lost(outcome) || failed_by(outcome, &[NO_HOST]);
+        if outcomes.clone().all(may_be_lost) && outcomes.clone().any(is_lost) {
             return Sign::Suspicious(Trouble::Network);
         }
-        Some(UndecidedReason::BadCertificate) if all_failed_by(&[EXPIRED_CERTIFICATE]) => {
+        // A redirect to the encrypted site is an answer that no clock spoils.
+        let is_no_page = |outcome: &StepOutcome| {
+            matches!(
+                outcome,
+                StepOutcome::Unanswered(_) | StepOutcome::Redirect(_)
+            )
+        };
+        let is_expired = |outcome: &StepOutcome| failed_by(outcome, &[EXPIRED_CERTIFICATE]);
+        if outcomes.clone().all(is_no_page) && outcomes.clone().any(is_expired) {
             return Sign::Suspicious(Trouble::Clock);
         }
-        _ => {}
     }
     // An answer before the connection was lost says nothing about the network as it is now.
     match report.steps.last() {

@@ -11,7 +11,7 @@ mod list;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
@@ -46,8 +46,19 @@ pub struct EndedVisit {
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
     pub is_broken: bool,
-    /// After how long the visit is to be made again, if it failed through no fault of the site.
-    pub put_off: Option<Duration>,
+    /// How the visit is to be made again, if it says nothing about its site.
+    pub retry: Option<Retry>,
+}
+
+/// How a visit is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// In its turn, as if it had never been made.
+    InPlace,
+    /// After this time at the earliest.
+    After(Duration),
+    /// As one that was deferred: the site may be at fault, and is given up in the end.
+    Deferred,
 }
 
 /// A verdict that is durable and may be shown.
@@ -143,7 +154,13 @@ impl Ledger {
             UndecidedReason::Deferred { not_before, cause } if !cause.counts_against_site() => {
                 Resolution::PutOff(not_before)
             }
-            _ if let Some(put_off) = visit.put_off => Resolution::PutOff(clock::now() + put_off),
+            _ if visit.retry == Some(Retry::InPlace) => Resolution::PutBack,
+            _ if let Some(Retry::After(time)) = visit.retry => {
+                Resolution::PutOff(clock::now() + time)
+            }
+            _ if visit.retry == Some(Retry::Deferred) && may_defer => {
+                Resolution::Deferred(self.later_each_time(deferrals))
+            }
             UndecidedReason::Deferred { not_before, .. } if may_defer => {
                 Resolution::Deferred(not_before)
             }
@@ -155,13 +172,11 @@ impl Ledger {
             | UndecidedReason::NothingSpoke
                 if was_decided && may_defer =>
             {
-                let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
-                Resolution::Deferred(clock::now() + self.come_back.saturating_mul(growth))
+                Resolution::Deferred(self.later_each_time(deferrals))
             }
             // It may let us in another time, and what it is does not depend on that.
             UndecidedReason::Challenged if may_defer => {
-                let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
-                Resolution::Deferred(clock::now() + self.come_back.saturating_mul(growth))
+                Resolution::Deferred(self.later_each_time(deferrals))
             }
             UndecidedReason::Interrupted
             | UndecidedReason::Deferred { .. }
@@ -172,6 +187,12 @@ impl Ledger {
             }
             _ => Resolution::Judged,
         }
+    }
+
+    /// When a site comes back that was deferred so often.
+    fn later_each_time(&self, deferrals: u16) -> SystemTime {
+        let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
+        clock::now() + self.come_back.saturating_mul(growth)
     }
 
     fn keeps_evidence(&self, verdict: Verdict) -> bool {

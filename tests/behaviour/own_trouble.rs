@@ -21,7 +21,7 @@ use sitescout::internal::InternalCrawler;
 use sitescout::store::{KeyValueStore, NewSite, SiteStore};
 use sitescout::telemetry::{Metrics, clock};
 use sitescout::web::{
-    DeferralCause, FetchedPage, PageUrl, Transfer, Trouble, UndecidedReason, Verdict,
+    DeferralCause, FetchedPage, PageUrl, Scheme, Transfer, Trouble, UndecidedReason, Verdict,
 };
 use tokio::time::{Instant, sleep};
 
@@ -39,7 +39,9 @@ const OUTAGE: Duration = Duration::from_mins(30);
 
 /// A web of sites about sailing, some of which cannot be reached for some of the time.
 struct Outage {
-    began: Instant,
+    began: Option<Instant>,
+    /// Whether all sites are over TLS, and plain HTTP only leads there.
+    is_encrypted: bool,
     /// Whether the site of this number answers so long after the beginning.
     answers: fn(usize, Duration) -> bool,
     /// How requests fail otherwise, and after how long.
@@ -51,27 +53,40 @@ struct Outage {
 #[async_trait]
 impl Fetcher for Outage {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
+        if self.is_encrypted && page.scheme() == Scheme::Http {
+            let target = page.as_str().replace("http:", "https:");
+            return Ok(FetchedPage {
+                url: page.clone(),
+                status: http::StatusCode::MOVED_PERMANENTLY,
+                headers: header(http::header::LOCATION, &target),
+                body: Vec::new().into(),
+                truncated: false,
+                transfer: Transfer::default(),
+            });
+        }
         let number = number_of(&page.site().to_string());
-        if !(self.answers)(number, self.began.elapsed()) {
+        let began = self.began.expect("a beginning");
+        if !(self.answers)(number, began.elapsed()) {
             self.failed.fetch_add(1, Ordering::Relaxed);
             sleep(self.wait).await;
-            return Err(FetchError::new((self.failure)(), "out of reach"));
+            return Err(FetchError::new((self.failure)(page), "out of reach"));
         }
         sleep(Duration::from_secs(5)).await;
         Ok(FetchedPage {
             url: page.clone(),
             status: http::StatusCode::OK,
-            headers: [(
-                http::header::CONTENT_TYPE,
-                "text/html".parse().expect("it works"),
-            )]
-            .into_iter()
-            .collect(),
+            headers: header(http::header::CONTENT_TYPE, "text/html"),
             body: sailing(page.as_str().len(), &["/a", "/b"]).into(),
             truncated: false,
             transfer: Transfer::default(),
         })
     }
+}
+
+fn header(name: http::HeaderName, value: &str) -> http::HeaderMap {
+    [(name, value.parse().expect("a value"))]
+        .into_iter()
+        .collect()
 }
 
 /// The number in the name of a site.
@@ -83,64 +98,61 @@ fn number_of(site: &str) -> usize {
 }
 
 /// How requests fail.
-type Failure = fn() -> ErrorKind;
+type Failure = fn(&PageUrl) -> ErrorKind;
 
 struct Crawled {
     verdicts: BTreeMap<usize, Verdict>,
     /// Troubles as they came and went.
     told: Vec<Option<Trouble>>,
     failed: usize,
+    deferred: u64,
+}
+
+// === impl Outage ===
+
+impl Outage {
+    fn new(answers: fn(usize, Duration) -> bool, failure: Failure, seconds: u64) -> Self {
+        Self {
+            began: None,
+            is_encrypted: false,
+            answers,
+            failure,
+            wait: Duration::from_secs(seconds),
+            failed: AtomicUsize::new(0),
+        }
+    }
 }
 
 /// Crawls so many sites through an outage, with so many crawlers, in paused time.
-fn crawl_through(
-    (sites, crawlers): (usize, usize),
-    answers: fn(usize, Duration) -> bool,
-    failure: Failure,
-    wait: Duration,
-) -> Crawled {
+fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled {
     let model = model();
     let mut settings = Settings::default();
     settings.external.crawlers = crawlers;
-    settings.fetch.politeness.come_back = Duration::from_mins(1);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .expect("it works");
     runtime.block_on(async {
-        let web = Arc::new(Outage {
-            began: Instant::now(),
-            answers,
-            failure,
-            wait,
-            failed: AtomicUsize::new(0),
-        });
+        web.began = Some(Instant::now());
+        let web = Arc::new(web);
         let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
         let seats = Seats::new(settings.external.crawlers);
         let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
-        let open = async || {
-            let topic = TopicCrawl {
-                name: "sailing".to_owned(),
-                crawler: InternalCrawler::new(
-                    web.clone(),
-                    Arc::clone(&model),
-                    settings.internal,
-                    LIMITS,
-                ),
-                ordering: ordering(&settings.external),
-                goals: Goals::default(),
-                metrics: CrawlMetrics::register(&Metrics::new()),
-            };
-            let heard = Arc::clone(&told);
-            let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
-            external
-                .expect("it works")
-                .with_trouble_listener(Box::new(move |now| {
-                    heard.lock().expect("it works").push(now);
-                }))
+        let topic = TopicCrawl {
+            name: "sailing".to_owned(),
+            crawler: InternalCrawler::new(web.clone(), model, settings.internal, LIMITS),
+            ordering: ordering(&settings.external),
+            goals: Goals::default(),
+            metrics: CrawlMetrics::register(&Metrics::new()),
         };
-        let mut external = open().await;
+        let heard = Arc::clone(&told);
+        let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
+        let external = external
+            .expect("it works")
+            .with_trouble_listener(Box::new(move |now| {
+                heard.lock().expect("it works").push(now);
+            }));
         let (_, topic) = store.topics().await.expect("it works").remove(0);
         let new = (0..sites).map(|number| NewSite {
             entrance: format!("http://s{number}.example{number}.org/")
@@ -152,17 +164,9 @@ fn crawl_through(
             store.enter(topic, new.collect()).await.expect("it works"),
             sites
         );
-        // A crawl does not wait for long if only deferred sites are left.
-        loop {
-            let crawl = external.crawl(std::future::pending(), |_, _| {});
-            let (reason, _) = crawl.await.expect("it works");
-            match reason {
-                EndReason::BorderEmpty { deferred: 0 } => break,
-                EndReason::BorderEmpty { .. } => sleep(Duration::from_mins(10)).await,
-                _ => panic!("{reason:?}"),
-            }
-            external = open().await;
-        }
+        let crawl = external.crawl(std::future::pending(), |_, _| {});
+        let (reason, totals) = crawl.await.expect("it works");
+        assert!(matches!(reason, EndReason::BorderEmpty { .. }));
         let judged = store.judged(topic, 0, 2 * sites).await.expect("it works");
         Crawled {
             verdicts: judged
@@ -171,6 +175,7 @@ fn crawl_through(
                 .collect(),
             told: told.lock().expect("it works").clone(),
             failed: web.failed.load(Ordering::Relaxed),
+            deferred: totals.deferred,
         }
     })
 }
@@ -178,41 +183,49 @@ fn crawl_through(
 #[test]
 #[allow(clippy::print_stdout, reason = "how many were lost is worth knowing")]
 fn half_an_hour_without_a_network_costs_no_site_its_verdict() {
-    let proxy_is_down = || ErrorKind::Deferred {
+    let proxy_is_down = |_: &PageUrl| ErrorKind::Deferred {
         not_before: clock::now() + Duration::from_mins(1),
         cause: DeferralCause::OwnTrouble(Trouble::Proxy),
     };
-    let outages: [(&str, usize, Failure, u64, Trouble); 4] = [
+    let outages: [(&str, usize, Failure, u64, Trouble); 5] = [
         (
             "packets lost",
             1_000,
-            || ErrorKind::ConnectTimeout,
+            |_: &PageUrl| ErrorKind::ConnectTimeout,
             10,
             Trouble::Network,
         ),
         (
             "no route",
             200,
-            || ErrorKind::Unreachable,
+            |_: &PageUrl| ErrorKind::Unreachable,
             0,
             Trouble::Network,
         ),
         (
             "no name server",
             200,
-            || ErrorKind::DnsFailed,
+            |_: &PageUrl| ErrorKind::DnsFailed,
             5,
             Trouble::Network,
         ),
         ("no proxy", 200, proxy_is_down, 0, Trouble::Proxy),
+        // None is left in the border when the network is lost.
+        (
+            "last sites",
+            150,
+            |_: &PageUrl| ErrorKind::Unreachable,
+            1,
+            Trouble::Network,
+        ),
     ];
     for (name, sites, failure, wait, trouble) in outages {
         let is_before_or_after = |_, since| {
             let begin = Duration::from_secs(12);
             since < begin || since >= begin + OUTAGE
         };
-        let wait = Duration::from_secs(wait);
-        let crawled = crawl_through((sites, 64), is_before_or_after, failure, wait);
+        let web = Outage::new(is_before_or_after, failure, wait);
+        let crawled = crawl_through((sites, 64), web);
         assert_eq!(crawled.verdicts.len(), sites, "{name}");
         let lost = crawled.verdicts.values();
         let lost = lost.filter(|verdict| !verdict.is_relevant()).count();
@@ -230,13 +243,12 @@ fn half_an_hour_without_a_network_costs_no_site_its_verdict() {
 #[test]
 fn dead_sites_are_dead_however_many_come_together() {
     // They take longer to fail than the others to answer.
-    let wait = Duration::from_secs(30);
-    let crawled = crawl_through(
-        (60, 64),
+    let web = Outage::new(
         |number, _| number < 20,
-        || ErrorKind::Unreachable,
-        wait,
+        |_: &PageUrl| ErrorKind::Unreachable,
+        30,
     );
+    let crawled = crawl_through((60, 64), web);
     assert_eq!(crawled.relevant(), (0..20).collect::<Vec<_>>());
     assert_eq!(crawled.unreachable(), (20..60).collect::<Vec<_>>());
     assert_eq!(crawled.told, [], "nothing is wrong with us");
@@ -251,15 +263,62 @@ fn a_reference_that_dies_does_not_stop_the_crawl() {
         20..60 => false,
         _ => true,
     };
-    let wait = Duration::from_secs(5);
-    let crawled = crawl_through((80, 4), answers, || ErrorKind::Unreachable, wait);
+    let web = Outage::new(answers, |_: &PageUrl| ErrorKind::Unreachable, 5);
+    let crawled = crawl_through((80, 4), web);
     assert_eq!(crawled.verdicts.len(), 80, "all are judged in the end");
     let relevant = crawled.relevant();
-    let is_alive = |number: &usize| !(20..60).contains(number);
-    assert!(relevant.iter().all(is_alive), "{relevant:?}");
     assert!((60..80).all(|number| relevant.contains(&number)));
+    assert_eq!(relevant.len() + crawled.unreachable().len(), 80);
     assert_eq!(crawled.told.first(), Some(&Some(Trouble::Network)));
     assert_eq!(crawled.told.last(), Some(&None), "{:?}", crawled.told);
+}
+
+/// A handful of start sites and no network: nothing is known about them, so they are tried again.
+#[test]
+fn sites_are_not_given_up_at_once_if_no_site_has_ever_answered() {
+    let web = Outage::new(|_, _| false, |_: &PageUrl| ErrorKind::Unreachable, 0);
+    let crawled = crawl_through((5, 4), web);
+    assert_eq!(crawled.verdicts, BTreeMap::new());
+    assert_eq!(crawled.deferred, 5);
+}
+
+/// The last sites of a border are dead, fewer than are suspicious by their number.
+#[test]
+fn a_few_dead_sites_at_the_end_are_judged_while_a_reference_answers() {
+    let web = Outage::new(
+        |number, _| number < 8,
+        |_: &PageUrl| ErrorKind::Unreachable,
+        0,
+    );
+    let crawled = crawl_through((12, 2), web);
+    assert_eq!(crawled.relevant(), (0..8).collect::<Vec<_>>());
+    assert_eq!(crawled.unreachable(), (8..12).collect::<Vec<_>>());
+    assert_eq!(crawled.told, [], "nothing is wrong with us");
+}
+
+/// The clock is wrong for half an hour, on a web as it is: plain HTTP leads to the encrypted site, and
+/// not every name with `www.` exists.
+#[test]
+fn a_clock_that_is_set_right_costs_no_site_its_verdict() {
+    let is_before_or_after = |_, since| {
+        let begin = Duration::from_secs(12);
+        since < begin || since >= begin + OUTAGE
+    };
+    let failure = |page: &PageUrl| match page.as_str().contains("//www.") {
+        true => ErrorKind::NoHost,
+        false => ErrorKind::BadCertificate {
+            http_instead: false,
+            is_out_of_date: true,
+        },
+    };
+    let web = Outage {
+        is_encrypted: true,
+        ..Outage::new(is_before_or_after, failure, 0)
+    };
+    let crawled = crawl_through((200, 64), web);
+    assert_eq!(crawled.relevant().len(), 200, "{:?}", crawled.verdicts);
+    assert_eq!(crawled.deferred, 0);
+    assert_eq!(crawled.told, [Some(Trouble::Clock), None]);
 }
 
 impl Crawled {
