@@ -74,14 +74,17 @@ pub(super) fn run(
             plan.settings.service.state.clone(),
             plan.settings.store.clone(),
         );
-        // To open a large store takes a while. Whoever asks to stop meanwhile is heard.
-        let opening = spawn_blocking(move || KeyValueStore::open(&state, &settings));
+        let opening = async {
+            let store = spawn_blocking(move || KeyValueStore::open(&state, &settings)).await??;
+            store.add_figures_to(&metrics);
+            sources::check_clock(&store, is_clock_accepted).await?;
+            anyhow::Ok(store)
+        };
+        // To open a large store takes a while, and a stop is obeyed meanwhile.
         let store = tokio::select! {
-            opened = opening => opened??,
+            opened = opening => opened?,
             () = signals.next() => return Ok(()),
         };
-        store.add_figures_to(&metrics);
-        sources::check_clock(&store, is_clock_accepted).await?;
         let service = Service {
             listener,
             api_listener,

@@ -401,14 +401,18 @@ pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 
 /// Refuses a clock that cannot be right by what the store says, unless it is to be believed.
 pub(super) async fn check_clock(store: &KeyValueStore, is_accepted: bool) -> anyhow::Result<()> {
-    match store.check_clock().await {
-        Err(error @ StoreError::WrongClock { .. }) if is_accepted => {
-            tracing::warn!(%error, "the clock is accepted; later times in the store are set right");
-            store.accept_clock().await?;
-            Ok(())
-        }
-        checked => Ok(checked?),
+    let checked = store.check_clock().await;
+    if !is_accepted {
+        return Ok(checked?);
     }
+    match checked {
+        Err(error @ StoreError::WrongClock { .. }) => {
+            tracing::warn!(%error, "the clock is accepted; later times in the store are set right");
+        }
+        checked => checked?,
+    }
+    // Without a verdict to tell by, visits may have been put off by a wrong clock all the same.
+    Ok(store.accept_clock().await?)
 }
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -40,6 +40,14 @@ pub(super) trait Engine: Send + Sync + 'static {
 
     /// Bytes on the disk, if there is one.
     fn disk_bytes(&self) -> u64;
+
+    /// Whether the process that had it before was killed, or the machine lost power.
+    fn was_killed(&self) -> bool {
+        false
+    }
+
+    /// Notes that this process ends in order, or by a failure that no site has caused.
+    fn note_end(&self) {}
 }
 
 /// The twin of the disk, for tests and for crawls that need not be remembered.

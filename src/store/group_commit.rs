@@ -24,7 +24,8 @@ use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::keys;
 use super::metrics::CommitFigures;
-use super::orders::Ledger;
+use super::orders::{Ledger, Left};
+use super::reading;
 use super::records::StoreRecord;
 use super::transaction::Transaction;
 use super::{
@@ -92,7 +93,11 @@ impl Writer {
         settings: StoreSettings,
     ) -> Result<Self, StoreError> {
         let mut transaction = Transaction::new(&*engine);
-        let mut ledger = Ledger::open(&mut transaction, settings)?;
+        let left = Left {
+            was_killed: engine.was_killed(),
+            newest: reading::newest_verdict(&*engine)?,
+        };
+        let mut ledger = Ledger::open(&mut transaction, settings, &left)?;
         transaction.accept_order();
         let notes = Arc::new(Notes::default());
         commit(&*engine, transaction, &notes)?;
@@ -165,6 +170,7 @@ fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order
         let failure = committed.err();
         if let Some(error) = &failure {
             tracing::error!(%error, "the store writes no more");
+            engine.note_end();
             // Set once: the thread ends below.
             let _ = notes.failure.set(error.clone());
         }

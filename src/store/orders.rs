@@ -47,6 +47,9 @@ const MAX_ALIASES: usize = 5;
 /// may have been paused since.
 const WAITED_FOR: Duration = Duration::from_secs(30);
 
+/// A store that was not used for longer forgets its oldest evidence at the start after the next.
+const LONGEST_AWAY: Duration = Duration::from_hours(30 * 24);
+
 /// With each record so many old verdicts are looked at whose evidence may be forgotten.
 const LOOKED_AT_FOR_AGE: usize = 64;
 
@@ -57,17 +60,41 @@ pub(super) struct Ledger {
     settings: StoreSettings,
     /// What is to be done before anything else.
     upkeep: VecDeque<Upkeep>,
+    /// How long borders were after they were last trimmed.
+    trimmed_to: BTreeMap<TopicId, u64>,
     /// Before so many pages no curve gets another point.
     next_points: BTreeMap<TopicId, u64>,
     /// Sites that were handed out when the last process ended. They are ranked when their
     /// topic is opened, by edges that came while they were away.
     returned: Vec<(TopicId, SiteId)>,
+    /// When this process opened the store.
+    opened: Instant,
+    /// When the newest verdict was recorded before that.
+    newest: Option<SystemTime>,
     /// Whether this process has handed out any site.
     has_handed_out: bool,
     /// The topic that waits for all others to be reported on, since when.
     waits_to_be_alone: Option<(TopicId, Instant)>,
     /// Sites that caps kept out of borders, or made leave them, since they were last asked for.
     dropped: DroppedSites,
+}
+
+/// What the process before has left.
+pub(super) struct Left {
+    /// Whether it was killed.
+    pub(super) was_killed: bool,
+    /// When its newest verdict was recorded.
+    pub(super) newest: Option<SystemTime>,
+}
+
+/// A key of an index, and the site that it stands for.
+type Place = (Vec<u8>, SiteId);
+
+/// Where the site is that is visited before any other.
+enum FirstAlone {
+    Here(Place),
+    /// In another topic.
+    Elsewhere,
 }
 
 #[derive(Clone)]
@@ -96,6 +123,7 @@ impl Ledger {
     pub(super) fn open(
         changes: Changing<'_, '_>,
         settings: StoreSettings,
+        left: &Left,
     ) -> Result<Self, StoreError> {
         if changes.get::<StoreRecord>(keys::STORE)?.is_none() {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
@@ -118,8 +146,11 @@ impl Ledger {
             topics: BTreeMap::new(),
             settings,
             upkeep,
+            trimmed_to: BTreeMap::new(),
             next_points: BTreeMap::new(),
-            returned: put_back_all(changes)?,
+            returned: put_back_all(changes, left.was_killed)?,
+            opened: Instant::now(),
+            newest: left.newest,
             waits_to_be_alone: None,
             has_handed_out: false,
             dropped: DroppedSites::default(),
@@ -128,6 +159,7 @@ impl Ledger {
 
     /// Believes the clock, whatever the store says: times that are later are set right.
     pub(super) fn accept_clock(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+        self.newest = Some(clock::now());
         let now = records::seconds(clock::now());
         changes.put(keys::NEWEST.to_vec(), &now);
         for number in 1..=store(changes)?.topics {
@@ -149,9 +181,14 @@ impl Ledger {
 
     /// Does a portion of it.
     pub(super) fn keep_up(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
-        if let Some(upkeep) = self.upkeep.front_mut()
-            && upkeep.work(changes, &mut self.dropped)?
-        {
+        let Some(upkeep) = self.upkeep.front_mut() else {
+            return Ok(());
+        };
+        if upkeep.work(changes, &mut self.dropped)? {
+            if let Some(topic) = upkeep.trimmed_topic() {
+                let border = topic_record(changes, topic)?.totals.border;
+                self.trimmed_to.insert(topic, border);
+            }
             self.upkeep.pop_front();
         }
         Ok(())
@@ -161,8 +198,11 @@ impl Ledger {
     fn trim_border(&mut self, topic: TopicId, border: u64) -> Result<(), StoreError> {
         let open = self.topic(topic)?;
         let most = open.caps.border_sites;
-        let is_known = self.upkeep.iter().any(|upkeep| upkeep.trims(topic));
-        if most > 0 && border > most && !is_known {
+        // Start sites never leave, and may be more than that.
+        let least = self.trimmed_to.get(&topic).copied().unwrap_or_default();
+        let trims = |upkeep: &Upkeep| upkeep.trimmed_topic() == Some(topic);
+        let is_known = self.upkeep.iter().any(trims);
+        if most > 0 && border > most.max(least) && !is_known {
             let trim = Upkeep::trim(topic, open.name, open.platforms, most);
             self.upkeep.push_back(trim);
         }
@@ -295,38 +335,13 @@ impl Ledger {
         if suspects.is_one_out_alone() || self.is_other_waiting_to_be_alone(topic) {
             return Ok(Taken::held_back());
         }
+        let mut chosen = match self.first_alone(changes, &suspects, topic, &taking)? {
+            Some(FirstAlone::Here(place)) => vec![place],
+            Some(FirstAlone::Elsewhere) => return Ok(Taken::held_back()),
+            None => choose(changes, topic, &taking)?,
+        };
         let mut record = topic_record(changes, topic)?;
-        let now = records::seconds(taking.now);
-        let first_due = |changes: &Transaction<'_, dyn Engine>, kind: u8, most: usize| {
-            let prefix = keys::of_topic(kind, topic);
-            let entries = changes.scan(&prefix).take_while(|entry| match entry {
-                Ok((key, _)) => keys::due_seconds(key).is_some_and(|seconds| seconds <= now),
-                Err(_) => true,
-            });
-            entries
-                .take(most)
-                .collect::<Result<Vec<Entry>, StoreError>>()
-        };
-        let due = first_due(changes, b'd', taking.most)?;
-        let seats = taking.most - due.len();
-        let mut again = first_due(changes, b'c', seats)?;
-        let best: Vec<Entry> = match taking.is_border_open {
-            true => {
-                let prefix = keys::of_topic(b'r', topic);
-                let kept = again.len().min(taking.rechecks);
-                let entries = changes.scan(&prefix).take(seats - kept);
-                entries.collect::<Result<_, _>>()?
-            }
-            false => Vec::new(),
-        };
-        again.truncate(seats - best.len());
-        let mut chosen = Vec::with_capacity(due.len() + again.len() + best.len());
-        for (key, host) in due.into_iter().chain(again).chain(best) {
-            let site = keys::host_of(&host);
-            let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-            chosen.push((key, site));
-        }
-        let alone = |(_, site): &(Vec<u8>, SiteId)| suspects.must_be_alone(topic, site);
+        let alone = |(_, site): &Place| suspects.must_be_alone(topic, site);
         let is_held_back = match chosen.iter().position(alone) {
             None => false,
             Some(0) if suspects::is_any_under_way(changes)? => {
@@ -370,6 +385,32 @@ impl Ledger {
             sites,
             is_held_back,
         })
+    }
+
+    /// The site that is visited alone before anything else is handed out, if there is one. A death
+    /// counts only if nothing else was handed out before: a process that always dies of a later
+    /// site would never learn of which.
+    fn first_alone(
+        &self,
+        changes: &Transaction<'_, dyn Engine>,
+        suspects: &Suspects,
+        topic: TopicId,
+        taking: &Taking,
+    ) -> Result<Option<FirstAlone>, StoreError> {
+        if self.has_handed_out {
+            return Ok(None);
+        }
+        let mut is_elsewhere = false;
+        for (of, site) in suspects.to_be_alone() {
+            if *of != topic {
+                is_elsewhere = true;
+            } else if let Some(place) = place_of(changes, topic, site, taking)? {
+                return Ok(Some(FirstAlone::Here(place)));
+            }
+        }
+        // The other topic may be paused, or never be opened.
+        let is_waited_for = is_elsewhere && self.opened.elapsed() < WAITED_FOR;
+        Ok(is_waited_for.then_some(FirstAlone::Elsewhere))
     }
 
     /// Whether another topic waits until nobody is under way.
@@ -419,11 +460,20 @@ impl Ledger {
         open.map(|open| Arc::clone(&open.hosts)).unwrap_or_default()
     }
 
+    /// The time by which evidence ages. A clock that has jumped ahead since the last process, by less
+    /// than can be told to be wrong, does not age everything at once.
+    fn age_clock(&self) -> SystemTime {
+        let latest = self
+            .newest
+            .map(|newest| newest + LONGEST_AWAY + self.opened.elapsed());
+        latest.map_or(clock::now(), |latest| clock::now().min(latest))
+    }
+
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
     /// Those that are confirmed from time to time are younger than their numbers, but their
     /// evidence is renewed with them: they are passed over.
     fn forget_old_evidence(&self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
-        let oldest = clock::now() - self.settings.evidence_age;
+        let oldest = self.age_clock() - self.settings.evidence_age;
         let aged_until: u64 = changes.get(keys::AGED)?.unwrap_or_default();
         let after = keys::sequence(aged_until);
         let entries: Vec<Entry> = changes
@@ -927,6 +977,64 @@ fn tally(report: &SiteReport, is_start: bool) -> Tally {
     totals.tally()
 }
 
+/// Sites to be handed out: those that were deferred and are due, some that are to be looked at again,
+/// and the best of the border.
+fn choose(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    taking: &Taking,
+) -> Result<Vec<Place>, StoreError> {
+    let now = records::seconds(taking.now);
+    let first_due = |kind: u8, most: usize| {
+        let prefix = keys::of_topic(kind, topic);
+        let entries = changes.scan(&prefix).take_while(|entry| match entry {
+            Ok((key, _)) => keys::due_seconds(key).is_some_and(|seconds| seconds <= now),
+            Err(_) => true,
+        });
+        entries
+            .take(most)
+            .collect::<Result<Vec<Entry>, StoreError>>()
+    };
+    let due = first_due(b'd', taking.most)?;
+    let seats = taking.most - due.len();
+    let mut again = first_due(b'c', seats)?;
+    let mut best: Vec<Entry> = Vec::new();
+    if taking.is_border_open {
+        let prefix = keys::of_topic(b'r', topic);
+        let kept = again.len().min(taking.rechecks);
+        let entries = changes.scan(&prefix).take(seats - kept);
+        best = entries.collect::<Result<_, _>>()?;
+    }
+    again.truncate(seats - best.len());
+    let mut chosen = Vec::with_capacity(due.len() + again.len() + best.len());
+    for (key, host) in due.into_iter().chain(again).chain(best) {
+        let site = keys::host_of(&host);
+        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+        chosen.push((key, site));
+    }
+    Ok(chosen)
+}
+
+/// Where a site waits, if it may be handed out now.
+fn place_of(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    site: &SiteId,
+    taking: &Taking,
+) -> Result<Option<Place>, StoreError> {
+    let now = records::seconds(taking.now);
+    let known = site_record(changes, topic, site)?;
+    let key = match known.phase {
+        Phase::Border { value, tie } if taking.is_border_open => {
+            keys::border(topic, Rank { value, tie }, known.discovered)
+        }
+        Phase::Due(due) if due <= now => keys::due(topic, due, site),
+        Phase::Recheck(due) if due <= now => keys::recheck(topic, due, site),
+        _ => return Ok(None),
+    };
+    Ok(Some((key, site.clone())))
+}
+
 fn hand_out(
     changes: Changing<'_, '_>,
     topic: TopicId,
@@ -1008,7 +1116,10 @@ fn put_back(
 }
 
 /// Sites that were handed out when the process ended go back to where they were.
-fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
+fn put_back_all(
+    changes: Changing<'_, '_>,
+    was_killed: bool,
+) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
     let mut returned = Vec::new();
     let claims: Vec<Entry> = changes.scan(b"k").collect::<Result<_, _>>()?;
     for (key, _) in claims {
@@ -1023,7 +1134,9 @@ fn put_back_all(changes: Changing<'_, '_>) -> Result<Vec<(TopicId, SiteId)>, Sto
         changes.remove(key);
         returned.push((topic, site));
     }
-    suspects::note_death(changes, &returned)?;
+    if was_killed {
+        suspects::note_death(changes, &returned)?;
+    }
     Ok(returned)
 }
 

@@ -64,6 +64,9 @@ const HALF_A_SNAPSHOT: &str = "generating";
 /// Says that an import is under way, or was broken off.
 const IMPORT_FILE: &str = "sitescout-import";
 
+/// Says that a process has the store open, or was killed while it had.
+const IN_USE_FILE: &str = "sitescout-in-use";
+
 /// So long a flush is waited for before it is asked for again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -72,6 +75,7 @@ pub(super) struct SledEngine {
     /// The log of sled, held open to be synced.
     log: File,
     directory: PathBuf,
+    was_killed: bool,
     has_failed: AtomicBool,
     /// The greatest number of a blob that was synced.
     synced_blobs: AtomicI64,
@@ -180,10 +184,16 @@ impl SledEngine {
                 open()?
             }
         };
+        let in_use = directory.join(IN_USE_FILE);
+        let was_killed = fs::exists(&in_use).map_err(unusable)?;
+        // A full disk may have no room for it, and is no reason not to read: then the sites under
+        // way are no suspects if this process is killed.
+        let _ = File::create(&in_use);
         Ok(Self {
             db,
             log: File::open(data.join("db")).map_err(unusable)?,
             directory: directory.to_owned(),
+            was_killed,
             has_failed: AtomicBool::new(false),
             synced_blobs: AtomicI64::new(-1),
             blobs_changed: Mutex::default(),
@@ -240,6 +250,7 @@ impl SledEngine {
 
 impl Drop for SledEngine {
     fn drop(&mut self) {
+        self.note_end();
         if *self.has_failed.get_mut() {
             mem::forget(self.db.clone());
         }
@@ -314,6 +325,15 @@ impl Engine for SledEngine {
 
     fn disk_bytes(&self) -> u64 {
         self.db.size_on_disk().unwrap_or_default()
+    }
+
+    fn was_killed(&self) -> bool {
+        self.was_killed
+    }
+
+    fn note_end(&self) {
+        // Left behind, it makes the sites under way suspects, which a visit to each clears.
+        let _ = fs::remove_file(self.directory.join(IN_USE_FILE));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sites under which the process may have died.
 //!
-//! Whoever was under way when a process died may be what killed it: a page that exhausts the
+//! A site that was under way when a process was killed may be what killed it: a page that exhausts the
 //! memory, a fault of ours that ends everything. Visited again after each restart, it would kill
 //! for ever. So each site left under way is a suspect. One that was under way at two such ends in
 //! a row is visited alone; if the process dies twice under it then, it is not visited any more.
@@ -11,11 +11,12 @@
 //! | two | it is visited with nothing else under way |
 //! | two more, with it alone under way | its verdict is `undecided (poison)`, without a visit |
 //!
-//! Of the last two, those count that handed out nobody else: a process that has visited others
-//! before and dies may have died of them, or by the hand of somebody who waited for a verdict.
+//! Of the last two, those count in which it was the first site handed out: a process that has visited
+//! others before and dies may have died of them, or have been killed by an operator who waited for a
+//! verdict. So that this comes about, each process hands out one of these sites before any other.
 //!
-//! Invariants: a visit that ends, whatever it found, clears the suspicion. A process that ends in
-//! order leaves no suspects behind.
+//! Invariants: a visit that ends, whatever it found, clears the suspicion. A process that ends by
+//! itself, also by an error of the store, makes no suspects.
 
 use std::collections::BTreeMap;
 
@@ -84,6 +85,15 @@ impl Suspects {
         self.0.values().any(|suspicion| suspicion.is_out_alone)
     }
 
+    /// Those that must be visited alone.
+    pub(super) fn to_be_alone(&self) -> impl Iterator<Item = &(TopicId, SiteId)> {
+        let alone = self
+            .0
+            .iter()
+            .filter(|(_, suspicion)| suspicion.must_be_alone());
+        alone.map(|(place, _)| place)
+    }
+
     pub(super) fn must_be_alone(&self, topic: TopicId, site: &SiteId) -> bool {
         self.of(topic, site).must_be_alone()
     }
@@ -139,7 +149,7 @@ pub(super) fn note_death(
         suspicion.is_out_alone = false;
         changes.put(keys::suspect(*topic, site), &suspicion);
     }
-    // Whoever was not under way this time was not under way twice in a row.
+    // A site that was not under way this time was not under way twice in a row.
     for ((topic, site), suspicion) in suspects {
         if suspicion.in_company < DEATHS_IN_COMPANY {
             changes.remove(keys::suspect(topic, &site));
@@ -184,4 +194,178 @@ pub(super) fn put_back(
 pub(super) fn is_any_under_way(changes: &Transaction<'_, dyn Engine>) -> Result<bool, StoreError> {
     let first: Option<Entry> = changes.scan(b"k").next().transpose()?;
     Ok(first.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{OldVerdicts, StoreSettings};
+    use crate::store::engine::{Changes, MemoryEngine};
+    use crate::store::{
+        BorderCaps, KeyValueStore, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
+        Standing, Taking, TopicOpening,
+    };
+    use crate::telemetry::clock;
+    use crate::web::{ModelFingerprint, SiteReport, SiteVisit, UndecidedReason};
+
+    const MODEL: ModelFingerprint = ModelFingerprint::from_bits(1);
+
+    /// What is left of a store when its process is killed.
+    struct Left(Arc<MemoryEngine>);
+
+    impl Engine for Left {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.0.get(key)
+        }
+
+        fn scan<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            after: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.0.scan(prefix, after)
+        }
+
+        fn scan_back<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            before: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.0.scan_back(prefix, before)
+        }
+
+        fn apply(&self, changes: Changes) -> Result<(), StoreError> {
+            self.0.apply(changes)
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            self.0.sync()
+        }
+
+        fn disk_bytes(&self) -> u64 {
+            self.0.disk_bytes()
+        }
+
+        fn was_killed(&self) -> bool {
+            true
+        }
+    }
+
+    struct FirstCome;
+
+    impl Ranking for FirstCome {
+        fn name(&self) -> &'static str {
+            "first-come"
+        }
+
+        fn rank(&self, _: &Standing) -> Rank {
+            Rank { value: 0.0, tie: 0 }
+        }
+    }
+
+    /// A process that has opened two topics.
+    struct Process {
+        store: KeyValueStore,
+        many: TopicId,
+        deadly: TopicId,
+    }
+
+    impl Process {
+        async fn start(left: &Arc<MemoryEngine>) -> Self {
+            let engine = Arc::new(Left(Arc::clone(left)));
+            let store = KeyValueStore::over(engine, &StoreSettings::default()).unwrap();
+            let opening = |name: &str| TopicOpening {
+                name: name.to_owned(),
+                ranking: Arc::new(FirstCome),
+                caps: BorderCaps::per_domain(u32::MAX),
+                model: MODEL,
+                old_verdicts: OldVerdicts::Keep,
+                recheck_after: None,
+                watched_pages: 5_000,
+                hosts: Arc::default(),
+                platforms: Arc::default(),
+            };
+            let many = store.open_topic(opening("many")).await.unwrap();
+            let deadly = store.open_topic(opening("deadly")).await.unwrap();
+            Self {
+                store,
+                many,
+                deadly,
+            }
+        }
+
+        /// The hosts that are handed out, and whether they are poison.
+        async fn take(&self, topic: TopicId, most: usize) -> Vec<(String, bool)> {
+            let taking = Taking::any(most, clock::now());
+            let taken = self.store.take(topic, taking).await.unwrap();
+            let sites = taken.sites.into_iter();
+            sites
+                .map(|taken| (taken.site.to_string(), taken.is_poison))
+                .collect()
+        }
+
+        /// Judges a site that was handed out.
+        async fn judge(&self, topic: TopicId, host: &str) {
+            let entrance = format!("http://{host}/").parse().unwrap();
+            let visit = SiteVisit::entering(&entrance);
+            let outcome = Outcome {
+                topic,
+                report: SiteReport::refused(visit, UndecidedReason::Parked, MODEL),
+                edges: Vec::new(),
+                rank: 0.0,
+                resolution: Resolution::Judged,
+                keep_evidence: false,
+            };
+            self.store.record(vec![outcome]).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_site_that_kills_is_found_beside_another_topic_that_always_has_work() {
+        let left = Arc::new(MemoryEngine::default());
+        let first = Process::start(&left).await;
+        let sites = |hosts: &[&str]| {
+            let new = hosts.iter().map(|host| NewSite {
+                entrance: format!("http://{host}/").parse().unwrap(),
+                is_start: false,
+            });
+            new.collect::<Vec<_>>()
+        };
+        let (many, deadly) = (first.many, first.deadly);
+        let harmless = ["a.example", "b.example", "c.example", "d.example"];
+        first.store.enter(many, sites(&harmless)).await.unwrap();
+        first
+            .store
+            .enter(deadly, sites(&["x.example"]))
+            .await
+            .unwrap();
+        drop(first);
+        for _ in 1..=2 {
+            let process = Process::start(&left).await;
+            assert_eq!(process.take(many, 2).await.len(), 2);
+            assert_eq!(process.take(deadly, 2).await.len(), 1);
+        }
+        // All three are suspects. Those that end are cleared, each after a visit alone.
+        let process = Process::start(&left).await;
+        for host in ["a.example", "b.example"] {
+            assert_eq!(process.take(many, 2).await, [(host.to_owned(), false)]);
+            assert_eq!(process.take(deadly, 2).await, []);
+            process.judge(many, host).await;
+        }
+        assert_eq!(process.take(deadly, 2).await.len(), 1);
+        drop(process);
+        for death in 1..=2 {
+            let process = Process::start(&left).await;
+            let taken = process.take(many, 2).await;
+            assert_eq!(taken, [], "death {death}: the suspect comes first");
+            let taken = process.take(deadly, 2).await;
+            assert_eq!(taken, [("x.example".to_owned(), false)], "death {death}");
+        }
+        let process = Process::start(&left).await;
+        assert_eq!(process.take(many, 2).await.len(), 2);
+        let taken = process.take(deadly, 2).await;
+        assert_eq!(taken, [("x.example".to_owned(), true)]);
+    }
 }

@@ -72,8 +72,9 @@ enum Task {
 /// commit is followed by another trimming.
 const SLACK: u64 = 64;
 
-/// Nobody is put off for longer, in seconds: a year, and some days for clocks that differ.
-const LONGEST_DEFERRAL: u64 = 370 * 24 * 3_600;
+/// Deferrals that are longer, in seconds, are taken for those of a wrong clock once the clock is
+/// accepted: a site that did ask for more than a week is asked once too early.
+const LONGEST_DEFERRAL: u64 = 7 * 24 * 3_600;
 
 // === impl Upkeep ===
 
@@ -202,9 +203,9 @@ impl Upkeep {
         }
     }
 
-    /// Whether it trims the border of a topic.
-    pub(super) fn trims(&self, topic: TopicId) -> bool {
-        self.topic == topic && matches!(self.task, Task::Trim { .. })
+    /// The topic whose border it trims, if it does.
+    pub(super) fn trimmed_topic(&self) -> Option<TopicId> {
+        matches!(self.task, Task::Trim { .. }).then_some(self.topic)
     }
 
     /// Sets the times of a topic right that a clock has written which was ahead.
@@ -495,7 +496,7 @@ fn forget_site(
     Ok(())
 }
 
-/// Makes a site due that would wait longer than anybody can ask for.
+/// Makes a site due that would wait longer than [`LONGEST_DEFERRAL`].
 fn date_deferral(
     changes: Changing<'_, '_>,
     topic: TopicId,

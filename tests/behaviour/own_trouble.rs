@@ -1,6 +1,6 @@
 //! No site is blamed for what is wrong on our side: the network, the proxy, the clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -564,6 +564,8 @@ fn a_clock_that_cannot_be_right_refuses_the_start_unless_it_is_accepted() {
         let told = text(&started.stderr);
         if !is_refused {
             assert!(started.status.success(), "{state}: {told}");
+            let (before, after) = (evidence(&place, "right"), evidence(&place, state));
+            assert!(before.is_subset(&after), "{state}: evidence was forgotten");
             continue;
         }
         assert_eq!(started.status.code(), Some(78), "{state}: {told}");
@@ -579,6 +581,13 @@ fn a_clock_that_cannot_be_right_refuses_the_start_unless_it_is_accepted() {
         assert!(again.status.success(), "{}", text(&again.stderr));
         assert_dates_are_right(&place, state);
     }
+}
+
+/// The sites whose evidence is kept.
+fn evidence(place: &Place, state: &str) -> BTreeSet<String> {
+    let kept = lines(&place.run(&format!("export --everything --state {state}")));
+    let kept = kept.iter().filter(|line| line["record"] == "evidence");
+    kept.map(|line| line["host"].to_string()).collect()
 }
 
 /// No verdict is of the future, and no recheck further away than the settings say.

@@ -63,6 +63,10 @@ host_names! {
         ChallengeHeader = "robots-challenge-header",
         /// The same with status 200.
         ChallengeHeader200 = "robots-challenge-header-200",
+        /// The same with a redirect.
+        ChallengeHeader302 = "robots-challenge-header-302",
+        /// A redirect to the host of a gatekeeper.
+        ChallengeGate = "robots-challenge-gate",
         /// The page of a gatekeeper, with status 200.
         Challenge200 = "robots-challenge-200",
         /// The same with status 202.
@@ -137,6 +141,10 @@ impl RobotsFault {
             Self::Gzip => Reply::text(gzip(RULES.as_bytes())).header("Content-Encoding", "gzip"),
             Self::ChallengeHeader => Reply::status(403).header("cf-mitigated", "challenge"),
             Self::ChallengeHeader200 => Reply::text(RULES).header("cf-mitigated", "challenge"),
+            Self::ChallengeHeader302 => {
+                Reply::redirect("/robots-rules.txt").header("cf-mitigated", "challenge")
+            }
+            Self::ChallengeGate => Reply::redirect("https://geo.captcha-delivery.com/captcha/"),
             Self::Challenge200 => challenge(200),
             Self::Challenge202 => challenge(202),
             Self::Challenge401 => challenge(401),

@@ -13,8 +13,8 @@
 //! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
 //! | `client.rs`, `patience.rs`, `meter.rs` | one request and one response, within limits |
 //!
-//! Invariants: what robots.txt forbids or the operator blocks is never asked for, every address is checked when it
-//! is connected to, and waiting for one site never holds up another.
+//! Invariants: what robots.txt forbids or the operator blocks is never asked for, every address is
+//! checked when it is connected to, and waiting for one site never holds up another.
 
 mod address_guard;
 mod client;

@@ -170,17 +170,18 @@ impl Robots {
             };
             let requests = requests + 1;
             let status = answer.parts.status;
-            if status.is_redirection()
-                && let Some(target) = redirect_target(&url, &answer)
-            {
-                url = target;
-                continue;
-            }
             if let Some(gatekeeper) = gatekeeper(status, &answer) {
                 tracing::debug!(%url, gatekeeper, "a challenge instead of robots.txt");
                 return Ok((self.challenged(&answer), requests));
             }
-            return Ok((self.read(status, &answer), requests));
+            match redirect_target(&url, &answer).filter(|_| status.is_redirection()) {
+                Some(target) if challenge::is_gate(&target) => {
+                    tracing::debug!(%url, %target, "a challenge instead of robots.txt");
+                    return Ok((self.challenged(&answer), requests));
+                }
+                Some(target) => url = target,
+                None => return Ok((self.read(status, &answer), requests)),
+            }
         }
         Ok((self.found(RobotsRules::allow_all()), MAX_REDIRECTS + 1))
     }
