@@ -8,7 +8,7 @@ use crate::web::{SiteId, Verdict};
 
 use super::curve::Curve;
 use super::engine::{Engine, Entry};
-use super::keys;
+use super::keys::{self, kind};
 use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::reading::verdict_place;
 use super::records::{self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
@@ -50,7 +50,7 @@ impl<'e> Reader<'e> {
         after: u64,
         most: usize,
     ) -> Result<Vec<FeedEntry>, StoreError> {
-        let prefix = keys::of_topic(b'l', topic);
+        let prefix = keys::of_topic(kind::LIST_CHANGE, topic);
         let after = keys::list_change(topic, after);
         let mut feed = Vec::new();
         for entry in self.engine.scan(&prefix, Some(&after)) {
@@ -140,7 +140,7 @@ impl<'e> Reader<'e> {
         topics.sort_unstable();
         let mut portion = Portion::of(query);
         for topic in topics.into_iter().filter(|topic| *topic >= first) {
-            let mut start = keys::of_topic(b'v', topic);
+            let mut start = keys::of_topic(kind::VERDICT, topic);
             start.extend(prefix.as_bytes());
             let after = after.as_deref().filter(|_| topic == first);
             for entry in self.engine.scan(&start, after) {
@@ -210,7 +210,10 @@ impl<'e> Reader<'e> {
         most: usize,
     ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
         let mut queue = Vec::new();
-        for entry in self.engine.scan(&keys::of_topic(b'j', topic), None) {
+        for entry in self
+            .engine
+            .scan(&keys::of_topic(kind::QUESTION, topic), None)
+        {
             let (key, _) = entry?;
             if queue.len() >= most {
                 break;
@@ -241,7 +244,7 @@ impl<'e> Reader<'e> {
         most: usize,
     ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
         let after = after.map(|site| keys::decision(topic, site));
-        let prefix = keys::of_topic(b'o', topic);
+        let prefix = keys::of_topic(kind::DECISION, topic);
         let entries = self.engine.scan(&prefix, after.as_deref());
         let mut decisions = Vec::new();
         for entry in entries {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
 use super::engine::{Engine, Entry};
-use super::keys;
+use super::keys::{self, kind};
 use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::records::{
     self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
@@ -27,8 +27,22 @@ const FORMAT: u32 = 3;
 
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
 /// a verdict before what is said about it.
-const KINDS: [&[u8]; 15] = [
-    b"m", b"n", b"p", b"z", b"w", b"s", b"e", b"v", b"x", b"g", b"H", b"i", b"u", b"o", b"b",
+const KINDS: [u8; 15] = [
+    kind::STORE,
+    kind::TOPIC,
+    kind::PROGRESS,
+    kind::CURVE,
+    kind::PAUSE,
+    kind::SITE,
+    kind::EDGE,
+    kind::VERDICT,
+    kind::EVIDENCE,
+    kind::DOMAIN,
+    kind::SOURCE_DOMAIN,
+    kind::ADDRESS,
+    kind::LISTING,
+    kind::DECISION,
+    kind::BLOCK,
 ];
 
 /// One record of a store.
@@ -121,7 +135,7 @@ pub(super) fn dump(
 ) {
     let mut records = 0;
     for kind in KINDS {
-        for entry in engine.scan(kind, None) {
+        for entry in engine.scan(&[kind], None) {
             let line = entry.and_then(|entry| dumped(&entry)).map(DumpLine);
             let is_damaged = line.is_err();
             records += 1;
@@ -157,25 +171,25 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
         bytes.map(u16::from_be_bytes).ok_or_else(damaged)
     };
     let rest = || key.get(3..).ok_or_else(damaged);
-    Ok(match key.first() {
-        Some(b'm') => DumpedRecord::Store {
+    Ok(match key.first().copied() {
+        Some(kind::STORE) => DumpedRecord::Store {
             format: FORMAT,
             store: records::decode(key, value)?,
         },
-        Some(b'n') => DumpedRecord::Topic {
+        Some(kind::TOPIC) => DumpedRecord::Topic {
             number: topic()?,
             topic: records::decode(key, value)?,
         },
-        Some(b'p') => DumpedRecord::Progress {
+        Some(kind::PROGRESS) => DumpedRecord::Progress {
             topic: topic()?,
             progress: records::decode(key, value)?,
         },
-        Some(b's') => DumpedRecord::Site {
+        Some(kind::SITE) => DumpedRecord::Site {
             topic: topic()?,
             host: text(rest()?)?,
             site: records::decode(key, value)?,
         },
-        Some(b'e') => {
+        Some(kind::EDGE) => {
             let mut parts = rest()?.split(|byte| *byte == 0);
             let target = parts.next().ok_or_else(damaged)?;
             DumpedRecord::Edge {
@@ -185,47 +199,47 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
                 edge: records::decode(key, value)?,
             }
         }
-        Some(b'v') => DumpedRecord::Verdict {
+        Some(kind::VERDICT) => DumpedRecord::Verdict {
             topic: topic()?,
             host: text(rest()?)?,
             verdict: records::decode(key, value)?,
         },
-        Some(b'x') => DumpedRecord::Evidence {
+        Some(kind::EVIDENCE) => DumpedRecord::Evidence {
             topic: topic()?,
             host: text(rest()?)?,
             evidence: records::decode(key, value)?,
         },
-        Some(b'g') => DumpedRecord::Domain {
+        Some(kind::DOMAIN) => DumpedRecord::Domain {
             topic: topic()?,
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
         },
-        Some(b'H') => DumpedRecord::SourceDomain {
+        Some(kind::SOURCE_DOMAIN) => DumpedRecord::SourceDomain {
             topic: topic()?,
             domain: text(rest()?)?,
             sites: records::decode(key, value)?,
         },
-        Some(b'i') => DumpedRecord::Address {
+        Some(kind::ADDRESS) => DumpedRecord::Address {
             topic: topic()?,
             address: keys::address_of(key).ok_or_else(damaged)?,
             sites: records::decode(key, value)?,
         },
-        Some(b'z') => DumpedRecord::Curve {
+        Some(kind::CURVE) => DumpedRecord::Curve {
             topic: topic()?,
             curve: records::decode(key, value)?,
         },
-        Some(b'w') => DumpedRecord::Paused { topic: topic()? },
-        Some(b'u') => DumpedRecord::Listing {
+        Some(kind::PAUSE) => DumpedRecord::Paused { topic: topic()? },
+        Some(kind::LISTING) => DumpedRecord::Listing {
             topic: topic()?,
             host: text(rest()?)?,
             listing: records::decode(key, value)?,
         },
-        Some(b'o') => DumpedRecord::Decision {
+        Some(kind::DECISION) => DumpedRecord::Decision {
             topic: topic()?,
             host: text(rest()?)?,
             decision: records::decode(key, value)?,
         },
-        Some(b'b') => DumpedRecord::Block {
+        Some(kind::BLOCK) => DumpedRecord::Block {
             host: text(&key[1..])?,
             block: records::decode(key, value)?,
         },

@@ -10,8 +10,8 @@ use crate::web::{SiteId, UndecidedReason};
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::listing::{self, BlockRecord, Cause, DecisionRecord};
-use super::orders::{Ledger, next_number, store, topic_record};
 use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::state::{State, next_number, store, topic_record};
 use super::transaction::Transaction;
 use super::upkeep::make_due;
 use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
@@ -21,7 +21,7 @@ type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 /// The longest note that is kept, in bytes; so that no record is too long.
 const NOTE_BYTES: usize = 2_000;
 
-impl Ledger {
+impl State {
     pub(super) fn edit(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
         match edit {
             Edit::Decide {

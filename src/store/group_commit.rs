@@ -22,11 +22,11 @@ use crate::config::StoreSettings;
 
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
-use super::keys;
+use super::keys::{self, kind};
 use super::metrics::CommitFigures;
-use super::orders::{Ledger, Left};
 use super::reading;
 use super::records::StoreRecord;
+use super::state::{Left, State};
 use super::transaction::Transaction;
 use super::{
     Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
@@ -97,7 +97,7 @@ impl Writer {
             was_killed: engine.was_killed(),
             newest: reading::newest_verdict(&*engine)?,
         };
-        let mut ledger = Ledger::open(&mut transaction, settings, &left)?;
+        let mut ledger = State::open(&mut transaction, settings, &left)?;
         transaction.accept_order();
         let notes = Arc::new(Notes::default());
         commit(&*engine, transaction, &notes)?;
@@ -153,7 +153,7 @@ impl Writer {
 }
 
 /// Works until every handle is dropped, or the engine fails.
-fn run(engine: &dyn Engine, mut ledger: Ledger, mut orders: mpsc::Receiver<Order>, notes: &Notes) {
+fn run(engine: &dyn Engine, mut ledger: State, mut orders: mpsc::Receiver<Order>, notes: &Notes) {
     let mut group = Vec::new();
     while orders.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
@@ -205,7 +205,7 @@ fn commit(
 }
 
 /// Does what is to be done before anybody is answered, a portion at a time.
-fn keep_up(engine: &dyn Engine, ledger: &mut Ledger, notes: &Notes) -> Result<(), StoreError> {
+fn keep_up(engine: &dyn Engine, ledger: &mut State, notes: &Notes) -> Result<(), StoreError> {
     while ledger.has_upkeep() {
         let mut transaction = Transaction::new(engine);
         ledger.keep_up(&mut transaction)?;
@@ -270,7 +270,7 @@ impl Notes {
         let mut heads = FeedHeads::new();
         for number in 1..=store.topics {
             let topic = TopicId(number);
-            let prefix = keys::of_topic(b'l', topic);
+            let prefix = keys::of_topic(kind::LIST_CHANGE, topic);
             let last = engine.scan_back(&prefix, None).next().transpose()?;
             let head = last.and_then(|(key, _)| keys::list_number(&key));
             heads.insert(topic, head.unwrap_or_default());
@@ -286,7 +286,7 @@ impl Notes {
 
 fn carry_out(
     order: Order,
-    ledger: &mut Ledger,
+    ledger: &mut State,
     transaction: &mut Transaction<'_, dyn Engine>,
     notes: &Notes,
 ) -> Answer {

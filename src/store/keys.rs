@@ -43,57 +43,95 @@ use crate::web::SiteId;
 
 use super::{Rank, TopicId};
 
+/// The first byte of a key: what kind of record it holds.
+pub(super) mod kind {
+    pub(in crate::store) const STORE: u8 = b'm';
+    pub(in crate::store) const IDENTITY: u8 = b'S';
+    pub(in crate::store) const TOPIC_NAME: u8 = b't';
+    pub(in crate::store) const TOPIC: u8 = b'n';
+    pub(in crate::store) const SITE: u8 = b's';
+    pub(in crate::store) const BORDER: u8 = b'r';
+    pub(in crate::store) const DUE: u8 = b'd';
+    pub(in crate::store) const RECHECK: u8 = b'c';
+    pub(in crate::store) const CLAIM: u8 = b'k';
+    pub(in crate::store) const SUSPECT: u8 = b'K';
+    pub(in crate::store) const EDGE: u8 = b'e';
+    pub(in crate::store) const VERDICT: u8 = b'v';
+    pub(in crate::store) const EVIDENCE: u8 = b'x';
+    pub(in crate::store) const SEQUENCE: u8 = b'q';
+    pub(in crate::store) const DOMAIN: u8 = b'g';
+    pub(in crate::store) const SOURCE_DOMAIN: u8 = b'H';
+    pub(in crate::store) const GROUPED_BY: u8 = b'G';
+    pub(in crate::store) const ADDRESS: u8 = b'i';
+    pub(in crate::store) const PROGRESS: u8 = b'p';
+    pub(in crate::store) const MODEL: u8 = b'f';
+    pub(in crate::store) const RECHECK_AFTER: u8 = b'h';
+    pub(in crate::store) const LIST_CHANGE: u8 = b'l';
+    pub(in crate::store) const LISTING: u8 = b'u';
+    pub(in crate::store) const DECISION: u8 = b'o';
+    pub(in crate::store) const QUESTION: u8 = b'j';
+    pub(in crate::store) const BLOCK: u8 = b'b';
+    pub(in crate::store) const PAUSE: u8 = b'w';
+    pub(in crate::store) const CURVE: u8 = b'z';
+    pub(in crate::store) const LISTED_BY: u8 = b'y';
+    pub(in crate::store) const AGED: u8 = b'a';
+    pub(in crate::store) const NEWEST: u8 = b'T';
+}
+
 /// Of an IPv6 address, those that name the network.
 const NETWORK_OCTETS: usize = 8;
 
-pub(super) const STORE: &[u8] = b"m";
-pub(super) const IDENTITY: &[u8] = b"S";
-pub(super) const TOPICS: &[u8] = b"t";
-pub(super) const SEQUENCE: &[u8] = b"q";
-pub(super) const AGED: &[u8] = b"a";
-pub(super) const NEWEST: &[u8] = b"T";
-pub(super) const SUSPECTS: &[u8] = b"K";
-pub(super) const BLOCKS: &[u8] = b"b";
+pub(super) const STORE: &[u8] = &[kind::STORE];
+pub(super) const IDENTITY: &[u8] = &[kind::IDENTITY];
+pub(super) const TOPICS: &[u8] = &[kind::TOPIC_NAME];
+pub(super) const SEQUENCE: &[u8] = &[kind::SEQUENCE];
+pub(super) const AGED: &[u8] = &[kind::AGED];
+pub(super) const NEWEST: &[u8] = &[kind::NEWEST];
+pub(super) const SUSPECTS: &[u8] = &[kind::SUSPECT];
+pub(super) const BLOCKS: &[u8] = &[kind::BLOCK];
 
 pub(super) fn topic(name: &str) -> Vec<u8> {
-    join(b't', &[name.as_bytes()])
+    join(kind::TOPIC_NAME, &[name.as_bytes()])
 }
 
 pub(super) fn topic_record(topic: TopicId) -> Vec<u8> {
-    of_topic(b'n', topic)
+    of_topic(kind::TOPIC, topic)
 }
 
 pub(super) fn model(topic: TopicId) -> Vec<u8> {
-    of_topic(b'f', topic)
+    of_topic(kind::MODEL, topic)
 }
 
 pub(super) fn grouped_by(topic: TopicId) -> Vec<u8> {
-    of_topic(b'G', topic)
+    of_topic(kind::GROUPED_BY, topic)
 }
 
 pub(super) fn recheck_after(topic: TopicId) -> Vec<u8> {
-    of_topic(b'h', topic)
+    of_topic(kind::RECHECK_AFTER, topic)
 }
 
 pub(super) fn progress(topic: TopicId) -> Vec<u8> {
-    of_topic(b'p', topic)
+    of_topic(kind::PROGRESS, topic)
 }
 
 pub(super) fn curve(topic: TopicId) -> Vec<u8> {
-    of_topic(b'z', topic)
+    of_topic(kind::CURVE, topic)
 }
 
 pub(super) fn pause(topic: TopicId) -> Vec<u8> {
-    of_topic(b'w', topic)
+    of_topic(kind::PAUSE, topic)
 }
 
 pub(super) fn listed_by(topic: TopicId) -> Vec<u8> {
-    of_topic(b'y', topic)
+    of_topic(kind::LISTED_BY, topic)
 }
 
 /// A change of a list.
 pub(super) fn list_change(topic: TopicId, number: u64) -> Vec<u8> {
-    join(b'l', &[&topic.0.to_be_bytes(), &number.to_be_bytes()])
+    join(
+        kind::LIST_CHANGE,
+        &[&topic.0.to_be_bytes(), &number.to_be_bytes()],
+    )
 }
 
 /// The number in a key made by [`list_change`].
@@ -102,18 +140,18 @@ pub(super) fn list_number(key: &[u8]) -> Option<u64> {
 }
 
 pub(super) fn listing(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'u', topic, site)
+    of_host(kind::LISTING, topic, site)
 }
 
 pub(super) fn decision(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'o', topic, site)
+    of_host(kind::DECISION, topic, site)
 }
 
 /// The more useful a decision, the earlier.
 pub(super) fn question(topic: TopicId, usefulness: f64, site: &SiteId) -> Vec<u8> {
     let descending = (!ordered(usefulness)).to_be_bytes();
     let host = site.as_str().as_bytes();
-    join(b'j', &[&topic.0.to_be_bytes(), &descending, host])
+    join(kind::QUESTION, &[&topic.0.to_be_bytes(), &descending, host])
 }
 
 /// The host in a key made by [`question`].
@@ -122,7 +160,7 @@ pub(super) fn question_host(key: &[u8]) -> Option<SiteId> {
 }
 
 pub(super) fn block(site: &SiteId) -> Vec<u8> {
-    join(b'b', &[site.as_str().as_bytes()])
+    join(kind::BLOCK, &[site.as_str().as_bytes()])
 }
 
 /// The host in a key made by [`block`].
@@ -141,32 +179,35 @@ pub(super) fn of_topic(kind: u8, topic: TopicId) -> Vec<u8> {
 }
 
 pub(super) fn site(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b's', topic, site)
+    of_host(kind::SITE, topic, site)
 }
 
 pub(super) fn claim(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'k', topic, site)
+    of_host(kind::CLAIM, topic, site)
 }
 
 pub(super) fn suspect(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'K', topic, site)
+    of_host(kind::SUSPECT, topic, site)
 }
 
 pub(super) fn verdict(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'v', topic, site)
+    of_host(kind::VERDICT, topic, site)
 }
 
 pub(super) fn evidence(topic: TopicId, site: &SiteId) -> Vec<u8> {
-    of_host(b'x', topic, site)
+    of_host(kind::EVIDENCE, topic, site)
 }
 
 pub(super) fn domain(topic: TopicId, domain: &str) -> Vec<u8> {
-    join(b'g', &[&topic.0.to_be_bytes(), domain.as_bytes()])
+    join(kind::DOMAIN, &[&topic.0.to_be_bytes(), domain.as_bytes()])
 }
 
 /// By the registrable domain of those who recommend.
 pub(super) fn source_domain(topic: TopicId, domain: &str) -> Vec<u8> {
-    join(b'H', &[&topic.0.to_be_bytes(), domain.as_bytes()])
+    join(
+        kind::SOURCE_DOMAIN,
+        &[&topic.0.to_be_bytes(), domain.as_bytes()],
+    )
 }
 
 pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
@@ -174,14 +215,14 @@ pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
     };
-    join(b'i', &[&topic.0.to_be_bytes(), &octets])
+    join(kind::ADDRESS, &[&topic.0.to_be_bytes(), &octets])
 }
 
 /// What all addresses of an IPv6 network of 64 bits begin with. IPv4 addresses, which are kept
 /// mapped, have no such networks.
 pub(super) fn addresses_in(topic: TopicId, network: Ipv6Addr) -> Vec<u8> {
     join(
-        b'i',
+        kind::ADDRESS,
         &[&topic.0.to_be_bytes(), &network.octets()[..NETWORK_OCTETS]],
     )
 }
@@ -196,7 +237,7 @@ pub(super) fn address_of(key: &[u8]) -> Option<IpAddr> {
 pub(super) fn border(topic: TopicId, rank: Rank, discovered: u64) -> Vec<u8> {
     let descending = !ordered(rank.value);
     join(
-        b'r',
+        kind::BORDER,
         &[
             &topic.0.to_be_bytes(),
             &descending.to_be_bytes(),
@@ -207,11 +248,11 @@ pub(super) fn border(topic: TopicId, rank: Rank, discovered: u64) -> Vec<u8> {
 }
 
 pub(super) fn due(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
-    at_time(b'd', topic, seconds, site)
+    at_time(kind::DUE, topic, seconds, site)
 }
 
 pub(super) fn recheck(topic: TopicId, seconds: u64, site: &SiteId) -> Vec<u8> {
-    at_time(b'c', topic, seconds, site)
+    at_time(kind::RECHECK, topic, seconds, site)
 }
 
 /// The time in a key made by [`due`] or [`recheck`].
@@ -222,7 +263,7 @@ pub(super) fn due_seconds(key: &[u8]) -> Option<u64> {
 /// All edges to a site.
 pub(super) fn edges_to(topic: TopicId, target: &SiteId) -> Vec<u8> {
     let host = target.as_str().as_bytes();
-    join(b'e', &[&topic.0.to_be_bytes(), host, b"\0"])
+    join(kind::EDGE, &[&topic.0.to_be_bytes(), host, b"\0"])
 }
 
 /// Those of them that come from one registrable domain.
@@ -252,7 +293,7 @@ pub(super) fn sequence_number(key: &[u8]) -> Option<u64> {
 }
 
 pub(super) fn sequence(number: u64) -> Vec<u8> {
-    join(b'q', &[&number.to_be_bytes()])
+    join(kind::SEQUENCE, &[&number.to_be_bytes()])
 }
 
 /// The host in a key that ends with one, after the topic.

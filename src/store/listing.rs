@@ -15,8 +15,8 @@ use crate::web::{SiteId, Verdict};
 
 use super::engine::Engine;
 use super::keys;
-use super::orders::next_number;
 use super::records::{self, VerdictRecord};
+use super::state::next_number;
 use super::transaction::Transaction;
 use super::{Block, Decision, ListChange, Opinion, StoreError, TopicId};
 

@@ -4,7 +4,23 @@
 //! stands one ordered map of bytes, on disk or in memory ([`KeyValueStore`]); whoever crawls cannot
 //! tell which.
 //!
-//! The promises, which every store keeps and `tests/behaviour/stores.rs` holds it to:
+//! # The life of a site in a topic
+//!
+//! | state | how it comes there | how it leaves |
+//! |---|---|---|
+//! | unknown | | a start site, or an edge of a judged site, makes it *known*: into the border |
+//! | border | ranked by its edges, anew with each of them | `take`: claimed; or dropped by a cap |
+//! | claimed | handed out by `take` to one visitor, until it is reported on | `record`; the end of the process puts it back |
+//! | judged | `record` with a verdict, which gets a number | a new model: due again |
+//! | recheck | judged relevant, to be looked at again after `recheck_after` | due by time: claimed |
+//! | due | deferred by the site, by trouble of our own, or for a new model | due by time: claimed |
+//! | dropped | the lowest ranked leave a border that is too long | unknown: it may be found again |
+//!
+//! `records::Phase` says which; each state but *judged* has an index in `keys`.
+//!
+//! # Promises
+//!
+//! Every store keeps these, and `tests/behaviour/stores.rs` holds it to them:
 //!
 //! - A report is recorded whole or not at all: verdict, evidence, edges, border, sequence.
 //! - When `record` returns, what it recorded survives loss of power. So whatever is shown
@@ -18,9 +34,11 @@
 //! - A store that was begun is never begun anew: if its records are gone, it is refused.
 
 mod browsing;
+mod claims;
 mod curve;
 mod directory;
 mod dump;
+mod edges;
 mod edits;
 mod engine;
 mod group_commit;
@@ -28,7 +46,6 @@ mod import;
 mod keys;
 mod listing;
 mod metrics;
-mod orders;
 #[cfg(test)]
 mod power_loss;
 mod progress;
@@ -36,9 +53,11 @@ mod reading;
 mod rechecks;
 mod records;
 mod sled_engine;
+mod state;
 mod suspects;
 mod transaction;
 mod upkeep;
+mod verdicts;
 
 use std::fmt;
 use std::io;

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use crate::web::{ModelFingerprint, SiteId, shared_address};
 
 use super::engine::Engine;
-use super::keys;
+use super::keys::{self, kind};
 use super::records::{self, TopicNumber, TopicRecord, VerdictRecord};
 use super::transaction::Transaction;
 use super::{JudgedSite, NextDue, Progress, StoreError, TopicId, TopicTotals};
@@ -64,7 +64,7 @@ pub(super) fn full_addresses(
 ) -> Result<Vec<IpAddr>, StoreError> {
     // Older versions counted each address of an IPv6 network for itself.
     let mut counted: BTreeMap<IpAddr, u32> = BTreeMap::new();
-    for entry in engine.scan(&keys::of_topic(b'i', topic), None) {
+    for entry in engine.scan(&keys::of_topic(kind::ADDRESS, topic), None) {
         let (key, value) = entry?;
         let address = keys::address_of(&key);
         let address = address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?;
@@ -83,8 +83,8 @@ pub(super) fn next_due(engine: &dyn Engine, topic: TopicId) -> Result<NextDue, S
         Ok::<_, StoreError>(seconds.map(records::time))
     };
     Ok(NextDue {
-        deferred: first_of(b'd')?,
-        recheck: first_of(b'c')?,
+        deferred: first_of(kind::DUE)?,
+        recheck: first_of(kind::RECHECK)?,
     })
 }
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, Entry};
-use super::keys;
+use super::keys::{self, kind};
 use super::records;
 use super::transaction::Transaction;
 use super::{StoreError, TopicId};
@@ -192,7 +192,7 @@ pub(super) fn put_back(
 
 /// Whether any site is handed out.
 pub(super) fn is_any_under_way(changes: &Transaction<'_, dyn Engine>) -> Result<bool, StoreError> {
-    let first: Option<Entry> = changes.scan(b"k").next().transpose()?;
+    let first: Option<Entry> = changes.scan(&[kind::CLAIM]).next().transpose()?;
     Ok(first.is_some())
 }
 

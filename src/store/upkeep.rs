@@ -16,13 +16,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::config::HostLists;
 use crate::web::{ModelFingerprint, Platforms, SiteId};
 
+use super::edges::{DomainSum, remove_edges_to};
 use super::engine::{Engine, Entry};
-use super::keys;
+use super::keys::{self, kind};
 use super::listing::{self, Cause};
 use super::metrics::DroppedSites;
-use super::orders::{DomainSum, site_record, topic_record};
 use super::rechecks;
 use super::records::{self, EdgeRecord, Phase, SiteRecord, TopicRecord, VerdictRecord};
+use super::state::{site_record, topic_record};
 use super::suspects;
 use super::transaction::Transaction;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
@@ -91,7 +92,7 @@ impl Upkeep {
         Ok(Self {
             topic,
             task: Task::Rank(ranking),
-            after: keys::of_topic(b's', topic),
+            after: keys::of_topic(kind::SITE, topic),
         })
     }
 
@@ -115,7 +116,7 @@ impl Upkeep {
                 ranking: Arc::clone(ranking),
                 is_cleared: false,
             },
-            after: keys::of_topic(b'g', topic),
+            after: keys::of_topic(kind::DOMAIN, topic),
         }))
     }
 
@@ -130,7 +131,7 @@ impl Upkeep {
         let upkeep = Self {
             topic,
             task: Task::Rejudge { model, all },
-            after: keys::of_topic(b'v', topic),
+            after: keys::of_topic(kind::VERDICT, topic),
         };
         Ok((done != Some((model.bits(), all))).then_some(upkeep))
     }
@@ -150,7 +151,7 @@ impl Upkeep {
         Ok(Some(Self {
             topic,
             task: Task::Recheck { after },
-            after: keys::of_topic(b'v', topic),
+            after: keys::of_topic(kind::VERDICT, topic),
         }))
     }
 
@@ -161,7 +162,7 @@ impl Upkeep {
         Self {
             topic,
             task: Task::List { hosts, cause },
-            after: keys::of_topic(b'v', topic),
+            after: keys::of_topic(kind::VERDICT, topic),
         }
     }
 
@@ -181,7 +182,7 @@ impl Upkeep {
         Ok(Some(Self {
             topic,
             task: Task::List { hosts, cause },
-            after: keys::of_topic(b'v', topic),
+            after: keys::of_topic(kind::VERDICT, topic),
         }))
     }
 
@@ -211,8 +212,8 @@ impl Upkeep {
     /// Sets the times of a topic right that a clock has written which was ahead.
     pub(super) fn accept_clock(topic: TopicId, now: u64) -> [Self; 2] {
         let tasks = [
-            (Task::DateVerdicts { now }, b'v'),
-            (Task::DateDeferrals { now }, b'd'),
+            (Task::DateVerdicts { now }, kind::VERDICT),
+            (Task::DateDeferrals { now }, kind::DUE),
         ];
         tasks.map(|(task, kind)| Self {
             topic,
@@ -231,13 +232,13 @@ impl Upkeep {
         let kind = match &self.task {
             Task::Group {
                 is_cleared: false, ..
-            } => b'g',
-            Task::Rank(_) | Task::Group { .. } => b's',
+            } => kind::DOMAIN,
+            Task::Rank(_) | Task::Group { .. } => kind::SITE,
             Task::Rejudge { .. }
             | Task::Recheck { .. }
             | Task::List { .. }
-            | Task::DateVerdicts { .. } => b'v',
-            Task::DateDeferrals { .. } => b'd',
+            | Task::DateVerdicts { .. } => kind::VERDICT,
+            Task::DateDeferrals { .. } => kind::DUE,
             Task::Trim {
                 topic: name,
                 platforms,
@@ -303,7 +304,7 @@ impl Upkeep {
             && !*is_cleared
         {
             *is_cleared = true;
-            self.after = keys::of_topic(b's', topic);
+            self.after = keys::of_topic(kind::SITE, topic);
             is_last = false;
         }
         if is_last {
@@ -445,7 +446,7 @@ fn trim(
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let mut record = topic_record(changes, topic)?;
     let wanted = most - most / SLACK;
-    let prefix = keys::of_topic(b'r', topic);
+    let prefix = keys::of_topic(kind::BORDER, topic);
     let before = Some(before).filter(|key| !key.is_empty());
     let lowest: Vec<Entry> = changes
         .scan_back_applied(&prefix, before)
@@ -479,12 +480,7 @@ fn forget_site(
     site: &SiteId,
     domain: &str,
 ) -> Result<(), StoreError> {
-    let edges: Vec<Entry> = changes
-        .scan(&keys::edges_to(topic, site))
-        .collect::<Result<_, _>>()?;
-    for (key, _) in edges {
-        changes.remove(key);
-    }
+    remove_edges_to(changes, topic, site)?;
     let domain = keys::domain(topic, domain);
     let sites: u32 = changes.get(&domain)?.unwrap_or_default();
     match sites {

@@ -1,0 +1,297 @@
+//! Handing sites out, and taking them back.
+//!
+//! Invariant: a site that is handed out has a claim, and stands in no index.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::web::{PageUrl, SiteId};
+
+use super::engine::{Engine, Entry};
+use super::keys::{self, kind};
+use super::listing;
+use super::rechecks;
+use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::state::{State, site_record, topic_record};
+use super::suspects::{self, Suspects};
+use super::transaction::Transaction;
+use super::{REJUDGED, Rank, StoreError, Taken, TakenSite, Taking, TopicId, TopicTotals};
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+/// A topic that waits until nobody else is under way is waited for so long after it last asked: it
+/// may have been paused since.
+const WAITED_FOR: Duration = Duration::from_secs(30);
+
+/// A key of an index, and the site that it stands for.
+type Place = (Vec<u8>, SiteId);
+
+/// Where the site is that is visited before any other.
+enum FirstAlone {
+    Here(Place),
+    /// In another topic.
+    Elsewhere,
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn take(
+        &mut self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        taking: Taking,
+    ) -> Result<Taken, StoreError> {
+        self.topic(topic)?;
+        let suspects = Suspects::read(changes)?;
+        if suspects.is_one_out_alone() || self.is_other_waiting_to_be_alone(topic) {
+            return Ok(Taken::held_back());
+        }
+        let mut chosen = match self.first_alone(changes, &suspects, topic, &taking)? {
+            Some(FirstAlone::Here(place)) => vec![place],
+            Some(FirstAlone::Elsewhere) => return Ok(Taken::held_back()),
+            None => choose(changes, topic, &taking)?,
+        };
+        let mut record = topic_record(changes, topic)?;
+        let alone = |(_, site): &Place| suspects.must_be_alone(topic, site);
+        let is_held_back = match chosen.iter().position(alone) {
+            None => false,
+            Some(0) if suspects::is_any_under_way(changes)? => {
+                self.waits_to_be_alone = Some((topic, Instant::now()));
+                return Ok(Taken::held_back());
+            }
+            Some(0) => {
+                chosen.truncate(1);
+                let is_first_out = !self.has_handed_out;
+                suspects.send_out_alone(changes, topic, &chosen[0].1, is_first_out);
+                true
+            }
+            // Its turn comes when those before it are reported on.
+            Some(before) => {
+                chosen.truncate(before);
+                true
+            }
+        };
+        self.waits_to_be_alone = None;
+        self.has_handed_out |= !chosen.is_empty();
+        let mut sites = Vec::with_capacity(chosen.len());
+        for (key, site) in chosen {
+            match key.first().copied() {
+                Some(kind::DUE) => record.totals.deferred -= 1,
+                Some(kind::BORDER) => record.totals.border -= 1,
+                _ => {}
+            }
+            let is_poison = suspects.is_poison(topic, &site);
+            sites.push(TakenSite {
+                is_poison,
+                ..hand_out(changes, topic, site)?
+            });
+            changes.remove(key);
+        }
+        // Who finds nothing writes nothing, so that asking in vain costs no sync.
+        if !sites.is_empty() {
+            record.totals.taken += sites.len() as u64;
+            changes.put(keys::topic_record(topic), &record);
+        }
+        Ok(Taken {
+            sites,
+            is_held_back,
+        })
+    }
+
+    /// The site that is visited alone before anything else is handed out, if there is one. A death
+    /// counts only if nothing else was handed out before: a process that always dies of a later
+    /// site would never learn of which.
+    fn first_alone(
+        &self,
+        changes: &Transaction<'_, dyn Engine>,
+        suspects: &Suspects,
+        topic: TopicId,
+        taking: &Taking,
+    ) -> Result<Option<FirstAlone>, StoreError> {
+        if self.has_handed_out {
+            return Ok(None);
+        }
+        let mut is_elsewhere = false;
+        for (of, site) in suspects.to_be_alone() {
+            if *of != topic {
+                is_elsewhere = true;
+            } else if let Some(place) = place_of(changes, topic, site, taking)? {
+                return Ok(Some(FirstAlone::Here(place)));
+            }
+        }
+        // The other topic may be paused, or never be opened.
+        let is_waited_for = is_elsewhere && self.opened.elapsed() < WAITED_FOR;
+        Ok(is_waited_for.then_some(FirstAlone::Elsewhere))
+    }
+
+    /// Whether another topic waits until nobody is under way.
+    fn is_other_waiting_to_be_alone(&self, topic: TopicId) -> bool {
+        self.waits_to_be_alone
+            .is_some_and(|(other, since)| other != topic && since.elapsed() < WAITED_FOR)
+    }
+}
+
+/// Sites to be handed out: those that were deferred and are due, some that are to be looked at again,
+/// and the best of the border.
+fn choose(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    taking: &Taking,
+) -> Result<Vec<Place>, StoreError> {
+    let now = records::seconds(taking.now);
+    let first_due = |kind: u8, most: usize| {
+        let prefix = keys::of_topic(kind, topic);
+        let entries = changes.scan(&prefix).take_while(|entry| match entry {
+            Ok((key, _)) => keys::due_seconds(key).is_some_and(|seconds| seconds <= now),
+            Err(_) => true,
+        });
+        entries
+            .take(most)
+            .collect::<Result<Vec<Entry>, StoreError>>()
+    };
+    let due = first_due(kind::DUE, taking.most)?;
+    let seats = taking.most - due.len();
+    let mut again = first_due(kind::RECHECK, seats)?;
+    let mut best: Vec<Entry> = Vec::new();
+    if taking.is_border_open {
+        let prefix = keys::of_topic(kind::BORDER, topic);
+        let kept = again.len().min(taking.rechecks);
+        let entries = changes.scan(&prefix).take(seats - kept);
+        best = entries.collect::<Result<_, _>>()?;
+    }
+    again.truncate(seats - best.len());
+    let mut chosen = Vec::with_capacity(due.len() + again.len() + best.len());
+    for (key, host) in due.into_iter().chain(again).chain(best) {
+        let site = keys::host_of(&host);
+        let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
+        chosen.push((key, site));
+    }
+    Ok(chosen)
+}
+
+/// Where a site waits, if it may be handed out now.
+fn place_of(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    site: &SiteId,
+    taking: &Taking,
+) -> Result<Option<Place>, StoreError> {
+    let now = records::seconds(taking.now);
+    let known = site_record(changes, topic, site)?;
+    let key = match known.phase {
+        Phase::Border { value, tie } if taking.is_border_open => {
+            keys::border(topic, Rank { value, tie }, known.discovered)
+        }
+        Phase::Due(due) if due <= now => keys::due(topic, due, site),
+        Phase::Recheck(due) if due <= now => keys::recheck(topic, due, site),
+        _ => return Ok(None),
+    };
+    Ok(Some((key, site.clone())))
+}
+
+fn hand_out(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: SiteId,
+) -> Result<TakenSite, StoreError> {
+    let mut known = site_record(changes, topic, &site)?;
+    let entrance = known.entrance.parse::<PageUrl>();
+    let damaged = |reason: &str| StoreError::damaged(&keys::site(topic, &site), reason);
+    let entrance = entrance.map_err(|_| damaged("its entrance is no address"))?;
+    let claim = keys::claim(topic, &site);
+    match known.phase {
+        Phase::Border { value, tie } => {
+            known.last_rank = (value, tie);
+            changes.put_raw(claim, Vec::new());
+        }
+        Phase::Due(_) | Phase::Recheck(_) => changes.put(claim, &known.phase),
+        Phase::Taken | Phase::Judged => return Err(damaged("it stands in two places")),
+    }
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+    known.phase = Phase::Taken;
+    changes.put(keys::site(topic, &site), &known);
+    Ok(TakenSite {
+        entrance,
+        standing: known.standing(),
+        rank: known.last_rank.0,
+        deferrals: known.deferrals,
+        verdict: verdict.as_ref().map(VerdictRecord::verdict),
+        model: verdict.as_ref().map(VerdictRecord::model),
+        is_blocked: listing::is_blocked(changes, &site)?,
+        is_poison: false,
+        site,
+    })
+}
+
+/// Where a site was before it was handed out, if that was not the border.
+pub(super) fn claimed_from(
+    changes: &Transaction<'_, dyn Engine>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<Option<Phase>, StoreError> {
+    let key = keys::claim(topic, site);
+    let value = changes.get_raw(&key)?.filter(|value| !value.is_empty());
+    value.map(|value| records::decode(&key, &value)).transpose()
+}
+
+/// Puts a site that was handed out back into the border, at the rank it had there, or if it
+/// has a verdict, among those that are due, where it was. A deferred one was due, so it need
+/// not wait any longer.
+pub(super) fn put_back(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    known: &mut SiteRecord,
+    from: Option<Phase>,
+    totals: &mut TopicTotals,
+) -> Result<(), StoreError> {
+    let host = site.as_str().as_bytes().to_vec();
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
+    if verdict.is_none() {
+        let (value, tie) = known.last_rank;
+        let rank = Rank { value, tie };
+        known.phase = Phase::border(rank);
+        changes.put_raw(keys::border(topic, rank, known.discovered), host);
+        totals.border += 1;
+    } else if let Some(Phase::Recheck(due)) = from {
+        known.phase = rechecks::schedule(changes, topic, site, due);
+    } else {
+        let due = match from {
+            Some(Phase::Due(due)) => due,
+            _ => records::seconds(REJUDGED),
+        };
+        known.phase = Phase::Due(due);
+        changes.put_raw(keys::due(topic, due, site), host);
+        totals.deferred += 1;
+    }
+    changes.put(keys::site(topic, site), known);
+    totals.taken -= 1;
+    Ok(())
+}
+
+/// Sites that were handed out when the process ended go back to where they were.
+pub(super) fn put_back_all(
+    changes: Changing<'_, '_>,
+    was_killed: bool,
+) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
+    let mut returned = Vec::new();
+    let claims: Vec<Entry> = changes.scan(&[kind::CLAIM]).collect::<Result<_, _>>()?;
+    for (key, _) in claims {
+        let damaged = || StoreError::damaged(&key, "it names no site");
+        let topic = keys::topic_in(&key).ok_or_else(damaged)?;
+        let site = keys::last_host(&key).ok_or_else(damaged)?;
+        let mut record = topic_record(changes, topic)?;
+        let mut known = site_record(changes, topic, &site)?;
+        let from = claimed_from(changes, topic, &site)?;
+        put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
+        changes.put(keys::topic_record(topic), &record);
+        changes.remove(key);
+        returned.push((topic, site));
+    }
+    if was_killed {
+        suspects::note_death(changes, &returned)?;
+    }
+    Ok(returned)
+}

@@ -1,0 +1,274 @@
+//! What a report does to the records of its site.
+
+use std::net::IpAddr;
+
+use crate::telemetry::clock;
+use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
+
+use super::claims::{claimed_from, put_back};
+use super::edges::forget_edges;
+use super::engine::{Engine, Entry};
+use super::keys;
+use super::listing::{self, Cause};
+use super::metrics::DroppedSites;
+use super::rechecks;
+use super::records::{self, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
+use super::state::{OpenTopic, State, next_number, progress, site_record, topic_record};
+use super::suspects;
+use super::transaction::Transaction;
+use super::{Outcome, Recorded, Resolution, StoreError, Tally, TopicId, TopicTotals};
+
+type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+
+// === impl State ===
+
+impl State {
+    pub(super) fn record(
+        &mut self,
+        changes: Changing<'_, '_>,
+        outcomes: &[Outcome],
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let mut recorded = Vec::with_capacity(outcomes.len());
+        for outcome in outcomes {
+            let open = self.topic(outcome.topic)?;
+            recorded.push(open.record(changes, outcome, &mut self.dropped)?);
+            self.extend_curve(changes, outcome.topic)?;
+            let border = topic_record(changes, outcome.topic)?.totals.border;
+            self.trim_border(outcome.topic, border)?;
+        }
+        self.forget_old_evidence(changes)?;
+        Ok(recorded)
+    }
+}
+
+// === impl OpenTopic ===
+
+impl OpenTopic {
+    fn record(
+        &self,
+        changes: Changing<'_, '_>,
+        outcome: &Outcome,
+        dropped: &mut DroppedSites,
+    ) -> Result<Recorded, StoreError> {
+        let Outcome { topic, report, .. } = outcome;
+        let (topic, site) = (*topic, report.site.clone());
+        let mut record = topic_record(changes, topic)?;
+        let mut known = site_record(changes, topic, &site)?;
+        if known.phase != Phase::Taken {
+            let reason = "a site was reported on that was not handed out";
+            return Err(StoreError::damaged(&keys::site(topic, &site), reason));
+        }
+        let from = claimed_from(changes, topic, &site)?;
+        changes.remove(keys::claim(topic, &site));
+        match outcome.resolution {
+            Resolution::PutBack => suspects::put_back(changes, topic, &site)?,
+            _ => suspects::clear(changes, topic, &site)?,
+        }
+        record.totals.pages += report.cost.pages as u64;
+        known.entrance = report.entrance.to_string();
+        let old: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+        if old.is_none() {
+            let mut progress = progress(changes, topic)?;
+            progress.add(tally(report, known.is_start));
+            changes.put(keys::progress(topic), &progress);
+        }
+        let mut recorded = Recorded::default();
+        match outcome.resolution {
+            Resolution::PutBack => {
+                // Edges may have come while it was away.
+                let rank = self.ranking.rank(&known.standing());
+                known.last_rank = (rank.value, rank.tie);
+                put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
+            }
+            Resolution::Kept => {
+                known.phase = match &old {
+                    Some(old) => self.phase_after(changes, topic, &site, old.verdict()),
+                    None => Phase::Judged,
+                };
+                known.deferrals = 0;
+                record.totals.taken -= 1;
+            }
+            Resolution::Deferred(not_before) | Resolution::PutOff(not_before) => {
+                let due = records::seconds(not_before);
+                known.phase = Phase::Due(due);
+                let is_counted = matches!(outcome.resolution, Resolution::Deferred(_));
+                known.deferrals = known.deferrals.saturating_add(is_counted.into());
+                let host = site.as_str().as_bytes().to_vec();
+                changes.put_raw(keys::due(topic, due, &site), host);
+                record.totals.deferred += 1;
+                record.totals.taken -= 1;
+            }
+            Resolution::Judged => {
+                known.phase = self.phase_after(changes, topic, &site, report.verdict);
+                known.deferrals = 0;
+                record.totals.taken -= 1;
+                recorded = judge(changes, outcome, old.as_ref(), &known, &mut record.totals)?;
+            }
+        }
+        changes.put(keys::site(topic, &site), &known);
+        if outcome.resolution == Resolution::Judged {
+            listing::ask_editors(changes, topic, &site, old.as_ref())?;
+            if let Some(seq) = recorded.seq {
+                listing::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
+            }
+            for edge in &outcome.edges {
+                self.recommend(changes, topic, &site, edge, &mut record, dropped)?;
+            }
+            let was = old.and_then(|old| old.alias_of());
+            share_domain(
+                changes,
+                topic,
+                self.platforms.domain_of(&site),
+                was.is_some(),
+                report.alias_of.is_some(),
+            )?;
+            if let Some(page) = &report.alias_of
+                && was.as_ref() != Some(page)
+            {
+                let alias = (&site, known.is_start);
+                self.inherit(changes, topic, alias, page, &mut record, dropped)?;
+            }
+            if !self.keeps_edges_to(report.verdict) {
+                forget_edges(changes, topic, &site)?;
+            }
+        }
+        changes.put(keys::topic_record(topic), &record);
+        Ok(recorded)
+    }
+
+    /// Where in its life a site is that was looked at just now.
+    fn phase_after(
+        &self,
+        changes: Changing<'_, '_>,
+        topic: TopicId,
+        site: &SiteId,
+        verdict: Verdict,
+    ) -> Phase {
+        let now = clock::now();
+        rechecks::phase_after(changes, topic, site, verdict, now, self.recheck_after)
+    }
+}
+
+/// Gives a verdict its number and adds it to the totals; one that it replaces leaves them. One
+/// that says what the old one said keeps its number: nobody is to hear of it again.
+fn judge(
+    changes: Changing<'_, '_>,
+    outcome: &Outcome,
+    old: Option<&VerdictRecord>,
+    known: &SiteRecord,
+    totals: &mut TopicTotals,
+) -> Result<Recorded, StoreError> {
+    let (topic, report) = (outcome.topic, &outcome.report);
+    let confirmed = old.filter(|old| old.is_confirmed_by(report, known.is_start));
+    let seq = match confirmed {
+        Some(old) => old.seq(),
+        None => next_number(changes)?,
+    };
+    let key = keys::verdict(topic, &report.site);
+    if let Some(old) = old {
+        count(totals, old.verdict(), old.is_start(), |number| *number -= 1);
+        changes.remove(keys::sequence(old.seq()));
+        let address = old.address().filter(|_| takes_room(old.verdict()));
+        count_at(changes, topic, address, |sites| sites.saturating_sub(1))?;
+    }
+    count(totals, report.verdict, known.is_start, |number| {
+        *number += 1;
+    });
+    changes.put(
+        key,
+        &VerdictRecord::new(report, seq, outcome.rank, known.is_start),
+    );
+    let place = (topic.0, report.site.as_str());
+    changes.put(keys::sequence(seq), &place);
+    changes.put(keys::NEWEST.to_vec(), &records::seconds(clock::now()));
+    let evidence = keys::evidence(topic, &report.site);
+    match outcome.keep_evidence {
+        true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
+        false => changes.remove(evidence),
+    }
+    let address = report.address.filter(|_| takes_room(report.verdict));
+    let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
+    Ok(Recorded {
+        seq: confirmed.is_none().then_some(seq),
+        sites_at_address,
+    })
+}
+
+/// Whether a site counts at its address: not if it was turned away there.
+fn takes_room(verdict: Verdict) -> bool {
+    verdict.undecided_reason() != Some(UndecidedReason::AddressFull)
+}
+
+/// An alias takes no share of its registrable domain.
+fn share_domain(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    domain: &str,
+    was_alias: bool,
+    is_alias: bool,
+) -> Result<(), StoreError> {
+    if was_alias == is_alias {
+        return Ok(());
+    }
+    let domain = keys::domain(topic, domain);
+    let sites: u32 = changes.get(&domain)?.unwrap_or_default();
+    let sites = match is_alias {
+        true => sites.saturating_sub(1),
+        false => sites.saturating_add(1),
+    };
+    changes.put(domain, &sites);
+    Ok(())
+}
+
+/// Changes the number of sites that were judged at an address, and says what it is now.
+///
+/// Older versions counted each IPv6 address for itself. What they counted in a network is put
+/// together here, as soon as the network is met again.
+fn count_at(
+    changes: Changing<'_, '_>,
+    topic: TopicId,
+    address: Option<IpAddr>,
+    change: impl Fn(u32) -> u32,
+) -> Result<u32, StoreError> {
+    let Some(address) = address else {
+        return Ok(0);
+    };
+    let address = shared_address(address);
+    let key = keys::address(topic, address);
+    let mut sites: u32 = changes.get(&key)?.unwrap_or_default();
+    if let IpAddr::V6(network) = address {
+        let counted: Vec<Entry> = changes
+            .scan(&keys::addresses_in(topic, network))
+            .collect::<Result<_, _>>()?;
+        for (other, value) in counted.into_iter().filter(|(other, _)| *other != key) {
+            sites = sites.saturating_add(records::decode(&other, &value)?);
+            changes.remove(other);
+        }
+    }
+    let sites = change(sites);
+    changes.put(key, &sites);
+    Ok(sites)
+}
+
+fn count(totals: &mut TopicTotals, verdict: Verdict, is_start: bool, change: impl Fn(&mut u64)) {
+    match verdict {
+        Verdict::Relevant => {
+            change(&mut totals.relevant);
+            if !is_start {
+                change(&mut totals.finds);
+            }
+        }
+        Verdict::Irrelevant => change(&mut totals.irrelevant),
+        Verdict::Undecided(_) => change(&mut totals.undecided),
+    }
+}
+
+/// What a visit brought.
+fn tally(report: &SiteReport, is_start: bool) -> Tally {
+    let mut totals = TopicTotals {
+        pages: report.cost.pages as u64,
+        ..TopicTotals::default()
+    };
+    count(&mut totals, report.verdict, is_start, |number| *number += 1);
+    totals.tally()
+}
