@@ -13,6 +13,7 @@ use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::reading::verdict_place;
 use super::records::{self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
 use super::transaction::Transaction;
+use super::versions;
 use super::{
     Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, Recommendation, SequenceOrder,
     SiteFile, SitePlace, SitePortion, SiteQuery, StoreError, TopicId, VerdictKind,
@@ -148,7 +149,7 @@ impl<'e> Reader<'e> {
                 if portion.is_full() {
                     return Ok(portion.broken_off());
                 }
-                let verdict: VerdictRecord = records::decode(&key, &value)?;
+                let verdict: VerdictRecord = versions::decode(&key, &value)?;
                 let site = keys::last_host(&key);
                 let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
                 portion.look_at(SitePlace::Host(topic, site.clone()));
@@ -173,7 +174,7 @@ impl<'e> Reader<'e> {
         let mut recommended_by = Vec::new();
         for entry in reader.scan(&keys::edges_to(topic, site)).take(EDGES_READ) {
             let (key, value) = entry?;
-            let edge: EdgeRecord = records::decode(&key, &value)?;
+            let edge: EdgeRecord = versions::decode(&key, &value)?;
             let source = keys::edge_source(&key);
             recommended_by.push(Recommendation {
                 source: source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?,
@@ -254,7 +255,7 @@ impl<'e> Reader<'e> {
             }
             let site = keys::last_host(&key);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-            let record: DecisionRecord = records::decode(&key, &value)?;
+            let record: DecisionRecord = versions::decode(&key, &value)?;
             if record.seq <= self.durable {
                 decisions.push((site, record.into_decision()));
             }
@@ -273,7 +274,7 @@ impl<'e> Reader<'e> {
             let (key, value) = entry?;
             let site = keys::blocked_host(&key);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-            let record: BlockRecord = records::decode(&key, &value)?;
+            let record: BlockRecord = versions::decode(&key, &value)?;
             Ok((site, record.into_block()))
         });
         blocks.collect()

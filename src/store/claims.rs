@@ -16,6 +16,7 @@ use super::records::{self, Phase, SiteRecord, VerdictRecord};
 use super::state::{State, site_record, topic_record};
 use super::suspects::{self, Suspects};
 use super::transaction::Transaction;
+use super::versions;
 use super::{REJUDGED, Rank, StoreError, Taken, TakenSite, Taking, TopicId, TopicTotals};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -233,7 +234,9 @@ pub(super) fn claimed_from(
 ) -> Result<Option<Phase>, StoreError> {
     let key = keys::claim(topic, site);
     let value = changes.get_raw(&key)?.filter(|value| !value.is_empty());
-    value.map(|value| records::decode(&key, &value)).transpose()
+    value
+        .map(|value| versions::decode(&key, &value))
+        .transpose()
 }
 
 /// Puts a site that was handed out back into the border, at the rank it had there, or if it

@@ -15,6 +15,7 @@ use super::keys;
 use super::progress::Progress;
 use super::records;
 use super::transaction::Transaction;
+use super::versions::first_form;
 use super::{StoreError, TopicId, TopicTotals};
 
 /// More points than a screen is wide are of no use.
@@ -50,6 +51,8 @@ pub(super) struct Curve {
     step: u64,
     points: Vec<PointRecord>,
 }
+
+first_form!(Curve);
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct PointRecord {
@@ -174,7 +177,7 @@ mod tests {
         }
         let pages: Vec<u64> = curve.points.iter().map(|point| point.pages).collect();
         assert!((100..=MOST_POINTS).contains(&pages.len()));
-        assert!(records::encode(&curve).len() < 7_000);
+        assert!(crate::store::versions::encode(&curve).len() < 7_000);
         assert!(1_000_000 - pages[pages.len() - 1] <= curve.step);
         let steps = pages.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(steps.clone().all(|step| step == curve.step), "{pages:?}");

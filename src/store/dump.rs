@@ -15,10 +15,11 @@ use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
 use super::records::{
-    self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
+    EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,
 };
 use super::transaction::Transaction;
+use super::versions;
 use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
@@ -174,20 +175,20 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
     Ok(match key.first().copied() {
         Some(kind::STORE) => DumpedRecord::Store {
             format: FORMAT,
-            store: records::decode(key, value)?,
+            store: versions::decode(key, value)?,
         },
         Some(kind::TOPIC) => DumpedRecord::Topic {
             number: topic()?,
-            topic: records::decode(key, value)?,
+            topic: versions::decode(key, value)?,
         },
         Some(kind::PROGRESS) => DumpedRecord::Progress {
             topic: topic()?,
-            progress: records::decode(key, value)?,
+            progress: versions::decode(key, value)?,
         },
         Some(kind::SITE) => DumpedRecord::Site {
             topic: topic()?,
             host: text(rest()?)?,
-            site: records::decode(key, value)?,
+            site: versions::decode(key, value)?,
         },
         Some(kind::EDGE) => {
             let mut parts = rest()?.split(|byte| *byte == 0);
@@ -196,52 +197,52 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
                 topic: topic()?,
                 target: text(target)?,
                 source: text(parts.next_back().ok_or_else(damaged)?)?,
-                edge: records::decode(key, value)?,
+                edge: versions::decode(key, value)?,
             }
         }
         Some(kind::VERDICT) => DumpedRecord::Verdict {
             topic: topic()?,
             host: text(rest()?)?,
-            verdict: records::decode(key, value)?,
+            verdict: versions::decode(key, value)?,
         },
         Some(kind::EVIDENCE) => DumpedRecord::Evidence {
             topic: topic()?,
             host: text(rest()?)?,
-            evidence: records::decode(key, value)?,
+            evidence: versions::decode(key, value)?,
         },
         Some(kind::DOMAIN) => DumpedRecord::Domain {
             topic: topic()?,
             domain: text(rest()?)?,
-            sites: records::decode(key, value)?,
+            sites: versions::decode(key, value)?,
         },
         Some(kind::SOURCE_DOMAIN) => DumpedRecord::SourceDomain {
             topic: topic()?,
             domain: text(rest()?)?,
-            sites: records::decode(key, value)?,
+            sites: versions::decode(key, value)?,
         },
         Some(kind::ADDRESS) => DumpedRecord::Address {
             topic: topic()?,
             address: keys::address_of(key).ok_or_else(damaged)?,
-            sites: records::decode(key, value)?,
+            sites: versions::decode(key, value)?,
         },
         Some(kind::CURVE) => DumpedRecord::Curve {
             topic: topic()?,
-            curve: records::decode(key, value)?,
+            curve: versions::decode(key, value)?,
         },
         Some(kind::PAUSE) => DumpedRecord::Paused { topic: topic()? },
         Some(kind::LISTING) => DumpedRecord::Listing {
             topic: topic()?,
             host: text(rest()?)?,
-            listing: records::decode(key, value)?,
+            listing: versions::decode(key, value)?,
         },
         Some(kind::DECISION) => DumpedRecord::Decision {
             topic: topic()?,
             host: text(rest()?)?,
-            decision: records::decode(key, value)?,
+            decision: versions::decode(key, value)?,
         },
         Some(kind::BLOCK) => DumpedRecord::Block {
             host: text(&key[1..])?,
-            block: records::decode(key, value)?,
+            block: versions::decode(key, value)?,
         },
         _ => return Err(damaged()),
     })
@@ -290,7 +291,7 @@ pub(super) fn load(
             verdict,
         } => {
             let site = parsed(&host)?;
-            let place = (topic, site.as_str());
+            let place = (topic, site.to_string());
             changes.put(keys::sequence(verdict.seq()), &place);
             changes.put(keys::verdict(TopicId(topic), &site), &verdict);
         }

@@ -9,9 +9,10 @@ use crate::web::{PageUrl, SiteId, Verdict};
 use super::engine::{Engine, Entry};
 use super::keys;
 use super::metrics::DroppedSites;
-use super::records::{self, EdgeRecord, SiteRecord, TopicRecord, VerdictRecord};
+use super::records::{EdgeRecord, SiteRecord, TopicRecord, VerdictRecord};
 use super::state::{OpenTopic, site_record};
 use super::transaction::Transaction;
+use super::versions;
 use super::{NewEdge, StoreError, TopicId};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -123,7 +124,7 @@ impl OpenTopic {
         let mut after = DomainSum::default();
         for entry in changes.scan(&keys::edges_from(topic, &target, domain)) {
             let (other, value) = entry?;
-            let old: EdgeRecord = records::decode(&other, &value)?;
+            let old: EdgeRecord = versions::decode(&other, &value)?;
             before.add(&old);
             if other != key {
                 after.add(&old);
@@ -171,7 +172,7 @@ impl OpenTopic {
             .scan(&keys::edges_to(topic, alias))
             .collect::<Result<_, _>>()?;
         for (key, value) in edges {
-            let old: EdgeRecord = records::decode(&key, &value)?;
+            let old: EdgeRecord = versions::decode(&key, &value)?;
             let source = keys::edge_source(&key);
             let source = source.ok_or_else(|| StoreError::damaged(&key, "it names no source"))?;
             let edge = NewEdge {

@@ -14,6 +14,7 @@ use super::records::{self, Phase, SiteRecord, VerdictRecord};
 use super::state::{State, next_number, store, topic_record};
 use super::transaction::Transaction;
 use super::upkeep::make_due;
+use super::versions;
 use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -74,7 +75,7 @@ impl State {
         for number in 1..=store(changes)?.topics {
             let topic = TopicId(number);
             for (key, value) in judged_at_host(changes, topic, site)? {
-                let verdict: VerdictRecord = records::decode(&key, &value)?;
+                let verdict: VerdictRecord = versions::decode(&key, &value)?;
                 let own = keys::last_host(&key);
                 let own = own.ok_or_else(|| StoreError::damaged(&key, "it names no site"))?;
                 listing::relist(changes, topic, &own, Cause::Blocked, &self.hosts_of(topic))?;

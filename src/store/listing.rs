@@ -18,6 +18,7 @@ use super::keys;
 use super::records::{self, VerdictRecord};
 use super::state::next_number;
 use super::transaction::Transaction;
+use super::versions::first_form;
 use super::{Block, Decision, ListChange, Opinion, StoreError, TopicId};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -47,6 +48,8 @@ pub(super) struct BlockRecord {
     pub(super) note: String,
     pub(super) at: u64,
 }
+
+first_form!(ListingRecord, DecisionRecord, BlockRecord);
 
 /// Why a list may have to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,6 +58,7 @@ mod suspects;
 mod transaction;
 mod upkeep;
 mod verdicts;
+mod versions;
 
 use std::fmt;
 use std::io;

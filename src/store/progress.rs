@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::versions::first_form;
 use crate::web::ModelFingerprint;
 
 /// The pages over which the paper averages harvest (figure 6) and pprs (figure 7).
@@ -53,6 +54,8 @@ pub struct Progress {
     /// The model that judged what is in it.
     model: u64,
 }
+
+first_form!(Progress);
 
 // === impl Tally ===
 
@@ -208,7 +211,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::records;
+    use crate::store::versions;
 
     const MODEL: ModelFingerprint = ModelFingerprint::from_bits(1);
 
@@ -290,7 +293,7 @@ mod tests {
             all.add(*visit);
         }
         assert_eq!(pprs(&progress), all.pprs());
-        let bytes = records::encode(&progress).len();
+        let bytes = versions::encode(&progress).len();
         assert!(bytes < 1_000, "{bytes}");
     }
 

@@ -14,12 +14,13 @@ use super::engine::Engine;
 use super::keys::{self, kind};
 use super::records::{self, TopicNumber, TopicRecord, VerdictRecord};
 use super::transaction::Transaction;
+use super::versions;
 use super::{JudgedSite, NextDue, Progress, StoreError, TopicId, TopicTotals};
 
 pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, StoreError> {
     let topics = engine.scan(keys::TOPICS, None).map(|entry| {
         let (key, value) = entry?;
-        let TopicNumber(number) = records::decode(&key, &value)?;
+        let TopicNumber(number) = versions::decode(&key, &value)?;
         let name = String::from_utf8_lossy(&key[1..]).into_owned();
         Ok((name, TopicId(number)))
     });
@@ -69,7 +70,7 @@ pub(super) fn full_addresses(
         let address = keys::address_of(&key);
         let address = address.ok_or_else(|| StoreError::damaged(&key, "it names no address"))?;
         let count = counted.entry(shared_address(address)).or_default();
-        *count = count.saturating_add(records::decode(&key, &value)?);
+        *count = count.saturating_add(versions::decode(&key, &value)?);
     }
     let full = counted.into_iter().filter(|(_, count)| *count >= sites);
     Ok(full.map(|(address, _)| address).collect())
@@ -121,7 +122,7 @@ const NO_VERDICT: &str = "it leads to no verdict";
 
 /// Whose verdict has a number.
 pub(super) fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
-    let (number, host): (u16, String) = records::decode(key, value)?;
+    let (number, host): (u16, String) = versions::decode(key, value)?;
     let site = host.parse();
     let site = site.map_err(|_| StoreError::damaged(key, NO_VERDICT))?;
     Ok((TopicId(number), site))

@@ -1,7 +1,6 @@
-//! Records as they are kept: small, versioned, and free of references.
+//! Records as they are kept: small, and free of references. Each has a version ([`versions`]).
 //!
-//! Each begins with the version of its form. A record of a later version is refused rather
-//! than guessed at.
+//! [`versions`]: super::versions
 //!
 //! Invariant: no record is longer than some seven kilobytes. sled puts nodes that grow beyond
 //! 128 KiB into files of their own, and when such a file cannot be written a batch may
@@ -9,7 +8,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::clock;
@@ -19,10 +17,8 @@ use crate::web::{
 };
 
 use super::listing;
-use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, StoreError, TopicTotals};
-
-/// The form of all records below.
-const VERSION: u8 = 1;
+use super::versions::first_form;
+use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
 /// The most edges kept with the evidence; all of them stand with their targets.
 const EDGES_KEPT: usize = 100;
@@ -166,21 +162,16 @@ struct StepRecord {
     against: Vec<(String, f32)>,
 }
 
-/// A record as bytes.
-pub(super) fn encode<R: Serialize>(record: &R) -> Vec<u8> {
-    let bytes = postcard::to_extend(record, vec![VERSION]);
-    bytes.expect("records can be written into memory")
-}
-
-pub(super) fn decode<R: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<R, StoreError> {
-    match bytes.split_first() {
-        Some((&VERSION, rest)) => {
-            postcard::from_bytes(rest).map_err(|error| StoreError::damaged(key, &error.to_string()))
-        }
-        Some((version, _)) if *version > VERSION => Err(StoreError::Newer),
-        _ => Err(StoreError::damaged(key, "its version is unknown")),
-    }
-}
+first_form!(
+    StoreRecord,
+    TopicNumber,
+    TopicRecord,
+    SiteRecord,
+    Phase,
+    EdgeRecord,
+    VerdictRecord,
+    EvidenceRecord,
+);
 
 pub(super) fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
@@ -481,7 +472,8 @@ impl EvidenceRecord {
 fn fitting<R: Serialize>(records: impl Iterator<Item = R>, bytes: usize) -> Vec<R> {
     let mut left = bytes;
     let fits = |record: &R| {
-        let rest = left.checked_sub(encode(record).len());
+        let bytes = postcard::to_extend(record, vec![0]).map_or(usize::MAX, |bytes| bytes.len());
+        let rest = left.checked_sub(bytes);
         left = rest.unwrap_or_default();
         rest.is_some()
     };
@@ -529,6 +521,8 @@ impl StepRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreError;
+    use crate::store::versions::{decode, encode};
     use crate::web::{
         ModelFingerprint, PageConfidence, PageKind, SiteConfidence, SiteVisit, TellingWords,
     };

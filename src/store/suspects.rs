@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
-use super::records;
 use super::transaction::Transaction;
+use super::versions::{self, first_form};
 use super::{StoreError, TopicId};
 use crate::web::SiteId;
 
@@ -49,6 +49,8 @@ pub(super) struct Suspicion {
     /// Whether its process has handed out nobody else before.
     is_first_out: bool,
 }
+
+first_form!(Suspicion);
 
 /// All suspects. Nearly always there are none.
 pub(super) struct Suspects(BTreeMap<(TopicId, SiteId), Suspicion>);
@@ -75,7 +77,7 @@ impl Suspects {
             let damaged = || StoreError::damaged(&key, "it names no site");
             let topic = keys::topic_in(&key).ok_or_else(damaged)?;
             let site = keys::last_host(&key).ok_or_else(damaged)?;
-            suspects.insert((topic, site), records::decode(&key, &value)?);
+            suspects.insert((topic, site), versions::decode(&key, &value)?);
         }
         Ok(Self(suspects))
     }

@@ -6,12 +6,9 @@
 use std::iter::Peekable;
 use std::ops::Bound;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::StoreError;
 use super::engine::{Changes, Engine, Entry};
-use super::records;
+use super::versions::{self, Record};
 
 /// Changes on their way.
 pub(super) struct Transaction<'e, E: ?Sized> {
@@ -45,8 +42,8 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         self.changes
     }
 
-    pub(super) fn put<R: Serialize>(&mut self, key: Vec<u8>, record: &R) {
-        self.order.insert(key, Some(records::encode(record)));
+    pub(super) fn put<R: Record>(&mut self, key: Vec<u8>, record: &R) {
+        self.order.insert(key, Some(versions::encode(record)));
     }
 
     pub(super) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
@@ -57,9 +54,9 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         self.order.insert(key, None);
     }
 
-    pub(super) fn get<R: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
+    pub(super) fn get<R: Record>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
         let found = self.get_raw(key)?;
-        found.map(|value| records::decode(key, &value)).transpose()
+        found.map(|value| versions::decode(key, &value)).transpose()
     }
 
     pub(super) fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

@@ -26,6 +26,7 @@ use super::records::{self, EdgeRecord, Phase, SiteRecord, TopicRecord, VerdictRe
 use super::state::{site_record, topic_record};
 use super::suspects;
 use super::transaction::Transaction;
+use super::versions;
 use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
 
 /// So many records are looked at in one transaction.
@@ -261,14 +262,14 @@ impl Upkeep {
             match &self.task {
                 Task::Rank(ranking) => rank(changes, topic, &**ranking, key, value)?,
                 Task::Rejudge { model, all } => {
-                    let verdict: VerdictRecord = records::decode(key, value)?;
+                    let verdict: VerdictRecord = versions::decode(key, value)?;
                     let is_old = verdict.model() != *model;
                     if is_old && (*all || verdict.verdict().is_relevant()) {
                         record.totals.deferred += u64::from(make_due(changes, topic, key)?);
                     }
                 }
                 Task::Recheck { after } => {
-                    let verdict: VerdictRecord = records::decode(key, value)?;
+                    let verdict: VerdictRecord = versions::decode(key, value)?;
                     if verdict.verdict().is_relevant() {
                         reschedule(changes, topic, key, &verdict, *after)?;
                     }
@@ -280,7 +281,7 @@ impl Upkeep {
                     listing::ask_editors(changes, topic, &site, None)?;
                 }
                 Task::DateVerdicts { now } => {
-                    let mut verdict: VerdictRecord = records::decode(key, value)?;
+                    let mut verdict: VerdictRecord = versions::decode(key, value)?;
                     if verdict.date_no_later_than(*now) {
                         changes.put(key.clone(), &verdict);
                     }
@@ -351,7 +352,7 @@ fn rank(
     key: &[u8],
     value: &[u8],
 ) -> Result<(), StoreError> {
-    let known: SiteRecord = records::decode(key, value)?;
+    let known: SiteRecord = versions::decode(key, value)?;
     put_ranked(changes, topic, ranking, key, known);
     Ok(())
 }
@@ -392,7 +393,7 @@ fn group(
 ) -> Result<(), StoreError> {
     let damaged = |key: &[u8]| StoreError::damaged(key, "it names no site");
     let site = keys::last_host(key).ok_or_else(|| damaged(key))?;
-    let mut known: SiteRecord = records::decode(key, value)?;
+    let mut known: SiteRecord = versions::decode(key, value)?;
     // An alias takes no share of its domain.
     let mut is_alias = false;
     if !matches!(known.phase, Phase::Border { .. }) {
@@ -412,7 +413,7 @@ fn group(
     for (old, value) in edges {
         let source = keys::edge_source(&old).ok_or_else(|| damaged(&old))?;
         let domain = platforms.domain_of(&source);
-        let edge: EdgeRecord = records::decode(&old, &value)?;
+        let edge: EdgeRecord = versions::decode(&old, &value)?;
         sums.entry(domain.to_owned()).or_default().add(&edge);
         let new = keys::edge(topic, &site, domain, &source);
         if new != old {

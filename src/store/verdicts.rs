@@ -16,6 +16,7 @@ use super::records::{self, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
 use super::state::{OpenTopic, State, next_number, progress, site_record, topic_record};
 use super::suspects;
 use super::transaction::Transaction;
+use super::versions;
 use super::{Outcome, Recorded, Resolution, StoreError, Tally, TopicId, TopicTotals};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -178,7 +179,7 @@ fn judge(
         key,
         &VerdictRecord::new(report, seq, outcome.rank, known.is_start),
     );
-    let place = (topic.0, report.site.as_str());
+    let place = (topic.0, report.site.to_string());
     changes.put(keys::sequence(seq), &place);
     changes.put(keys::NEWEST.to_vec(), &records::seconds(clock::now()));
     let evidence = keys::evidence(topic, &report.site);
@@ -241,7 +242,7 @@ fn count_at(
             .scan(&keys::addresses_in(topic, network))
             .collect::<Result<_, _>>()?;
         for (other, value) in counted.into_iter().filter(|(other, _)| *other != key) {
-            sites = sites.saturating_add(records::decode(&other, &value)?);
+            sites = sites.saturating_add(versions::decode(&other, &value)?);
             changes.remove(other);
         }
     }

@@ -27,6 +27,7 @@ mod scripted_web;
 
 // === the store ===
 mod directory;
+mod old_stores;
 mod platforms;
 mod stores;
 
