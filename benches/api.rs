@@ -425,7 +425,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         let outcomes = taken.sites.iter().map(|taken| {
             number += 1;
             Outcome {
-                topic,
+                claim: taken.claim.clone(),
                 report: report(&taken.entrance, number.is_multiple_of(RELEVANT), model),
                 edges: Vec::new(),
                 rank: 0.5,

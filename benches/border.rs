@@ -340,7 +340,7 @@ impl Crawl {
                 let edges = missing.min(EDGES_OF_A_FARM);
                 missing -= edges;
                 let edges = (0..edges).map(|_| self.edge_to_new()).collect();
-                outcomes.push(self.outcome(&farm, edges));
+                outcomes.push(Self::outcome(&farm, edges));
             }
             self.record(outcomes);
         }
@@ -365,7 +365,7 @@ impl Crawl {
             for site in taken {
                 let mut edges = vec![self.edge_to_new()];
                 edges.extend((1..EDGES_OF_A_SITE).map(|_| self.edge_to_known()));
-                outcomes.push(self.outcome(&site, edges));
+                outcomes.push(Self::outcome(&site, edges));
             }
             orders.push(outcomes);
         }
@@ -399,16 +399,16 @@ impl Crawl {
         let recording = self.store.record(outcomes);
         let recorded = self.runtime.block_on(recording).expect("a store");
         assert!(
-            recorded.iter().all(|one| one.seq.is_some()),
+            recorded.iter().all(|one| one.seq().is_some()),
             "all were judged"
         );
     }
 
-    fn outcome(&self, taken: &TakenSite, edges: Vec<NewEdge>) -> Outcome {
+    fn outcome(taken: &TakenSite, edges: Vec<NewEdge>) -> Outcome {
         let visit = SiteVisit::at(&taken.entrance);
         let model = ModelFingerprint::from_bits(1);
         Outcome {
-            topic: self.topic,
+            claim: taken.claim.clone(),
             report: SiteReport {
                 verdict: Verdict::Relevant,
                 ..SiteReport::interrupted(visit, model)

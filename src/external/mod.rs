@@ -26,15 +26,15 @@ mod recheck_share;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
 
 use crate::config::{ExternalSettings, HostLists, ResolveRule, Settings, Strategy};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    BorderCaps, NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore, StoreError, TakenSite,
-    Taking, TopicId, TopicOpening, TopicTotals,
+    BorderCaps, CLAIM_TERM, Claim, NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore,
+    StoreError, TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
 };
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
@@ -127,6 +127,8 @@ pub struct ExternalCrawler {
     trouble_listener: Option<TroubleListener>,
     /// Whether the store keeps sites back until one of them was visited alone.
     is_held_back: bool,
+    /// When claims are to be renewed.
+    renew_at: SystemTime,
 }
 
 /// Hears of trouble of our own: what it is now, if there is any.
@@ -164,7 +166,7 @@ impl ExternalCrawler {
         // What is known from earlier is told before anything is visited.
         metrics.stand_at(&totals, &progress, 0);
         Ok(Self {
-            ledger: Ledger::new(Arc::clone(&store), id, settings),
+            ledger: Ledger::new(Arc::clone(&store), settings),
             pool: Pool::new(topic.crawler, seats),
             progress,
             metrics,
@@ -181,6 +183,7 @@ impl ExternalCrawler {
             trouble: OwnTrouble::default(),
             trouble_listener: None,
             is_held_back: false,
+            renew_at: clock::now() + CLAIM_TERM / 4,
         })
     }
 
@@ -227,6 +230,7 @@ impl ExternalCrawler {
             if let Some(reason) = self.reason_to_end(&totals).await? {
                 break reason;
             }
+            self.renew_claims().await?;
             self.fill_seats(&totals).await?;
             self.metrics
                 .stand_at(&totals, &self.progress, self.pool.busy());
@@ -326,6 +330,21 @@ impl ExternalCrawler {
         Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
+    /// Gives the claims on sites under way more time, before they end.
+    async fn renew_claims(&mut self) -> Result<(), StoreError> {
+        // By the clock of the claims, which goes on while a machine is suspended.
+        let now = clock::now();
+        if now < self.renew_at {
+            return Ok(());
+        }
+        self.renew_at = now + CLAIM_TERM / 4;
+        let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
+        if !claims.is_empty() {
+            self.store.renew(claims).await?;
+        }
+        Ok(())
+    }
+
     /// Sends internal crawlers to the best sites while there are seats.
     async fn fill_seats(&mut self, totals: &TopicTotals) -> Result<(), StoreError> {
         let free = self.free_seats();
@@ -391,12 +410,12 @@ impl ExternalCrawler {
             ..SiteVisit::entering(&taken.entrance)
         };
         self.trouble.note_visit();
-        let is_permitted = self.hosts.permit(taken.site.host()) && !taken.is_blocked;
+        let is_permitted = self.hosts.permit(taken.site().host()) && !taken.is_blocked;
         match (is_permitted, taken.is_poison) {
             (false, _) => self.pool.refuse(taken, visit, UndecidedReason::Blocked),
             (true, true) => {
                 tracing::error!(
-                    site = %taken.site,
+                    site = %taken.site(),
                     "not visited any more: the process has died under it again and again"
                 );
                 self.pool.refuse(taken, visit, UndecidedReason::Poison);
@@ -416,7 +435,7 @@ impl ExternalCrawler {
 
     /// At which addresses a site is not to be judged.
     fn full_addresses_for(&self, taken: &TakenSite) -> Arc<BTreeSet<IpAddr>> {
-        let host = taken.site.host();
+        let host = taken.site().host();
         let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
         let was_decided = matches!(taken.verdict, Some(Verdict::Relevant | Verdict::Irrelevant));
         match taken.standing.is_start || was_decided || is_mapped {

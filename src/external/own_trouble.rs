@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::fetch::EXPIRED_CERTIFICATE;
-use crate::store::TakenSite;
+use crate::store::{Claim, TakenSite};
 use crate::telemetry::clock;
 use crate::verdicts::Retry;
 use crate::web::{PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason};
@@ -287,6 +287,12 @@ impl OwnTrouble {
     pub(super) fn give_up(&mut self) -> Vec<Attributed> {
         let retry = |ended: Ended| ended.made_again(Retry::InPlace);
         self.drain_held().into_iter().map(retry).collect()
+    }
+
+    /// The claims on the sites whose visits are held.
+    pub(super) fn claims(&self) -> impl Iterator<Item = Claim> {
+        let held = self.network.held.iter().chain(&self.clock.held);
+        held.map(|ended| ended.taken.claim.clone())
     }
 
     fn drain_held(&mut self) -> Vec<Ended> {

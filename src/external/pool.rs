@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
-use crate::store::TakenSite;
+use crate::store::{Claim, TakenSite};
 use crate::web::{ModelFingerprint, PageKind, PageUrl, SiteReport, SiteVisit, UndecidedReason};
 
 /// Seats for internal crawlers, shared by topics.
@@ -128,6 +128,11 @@ impl Pool {
     pub(super) fn is_rejudging(&self) -> bool {
         let mut orders = self.orders.values();
         orders.any(|(taken, _)| taken.verdict.is_some())
+    }
+
+    /// The claims on the sites under way.
+    pub(super) fn claims(&self) -> impl Iterator<Item = Claim> {
+        self.orders.values().map(|(taken, _)| taken.claim.clone())
     }
 
     /// How many visits are under way.

@@ -1,23 +1,27 @@
-//! Handing sites out, and taking them back.
+//! Claims: handing sites out, and taking them back.
 //!
-//! Invariant: a site that is handed out has a claim, and stands in no index.
+//! Invariants: a site that is handed out has one claim, and stands in no index. Numbers of claims
+//! only grow, so that a report under an earlier claim is known to be late.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId};
 
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::listing;
 use super::rechecks;
-use super::records::{self, Phase, SiteRecord, VerdictRecord};
+use super::records::{self, ClaimRecord, Phase, SiteRecord, VerdictRecord};
 use super::state::{State, site_record, topic_record};
 use super::suspects::{self, Suspects};
 use super::transaction::Transaction;
 use super::versions;
-use super::{REJUDGED, Rank, StoreError, Taken, TakenSite, Taking, TopicId, TopicTotals};
+use super::{
+    CLAIM_TERM, Claim, REJUDGED, Rank, StoreError, Taken, TakenSite, Taking, TopicId, TopicTotals,
+};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
@@ -45,6 +49,7 @@ impl State {
         taking: Taking,
     ) -> Result<Taken, StoreError> {
         self.topic(topic)?;
+        self.put_back_expired(changes, taking.now)?;
         let suspects = Suspects::read(changes)?;
         if suspects.is_one_out_alone() || self.is_other_waiting_to_be_alone(topic) {
             return Ok(Taken::held_back());
@@ -77,21 +82,33 @@ impl State {
         self.waits_to_be_alone = None;
         self.has_handed_out |= !chosen.is_empty();
         let mut sites = Vec::with_capacity(chosen.len());
+        let mut number: u64 = changes.get(keys::LAST_CLAIM)?.unwrap_or_default();
         for (key, site) in chosen {
+            number += 1;
+            let claim = Claim {
+                topic,
+                site,
+                owner: self.owner,
+                number,
+                expires: taking.now + CLAIM_TERM,
+            };
             match key.first().copied() {
                 Some(kind::DUE) => record.totals.deferred -= 1,
                 Some(kind::BORDER) => record.totals.border -= 1,
                 _ => {}
             }
-            let is_poison = suspects.is_poison(topic, &site);
+            let is_poison = suspects.is_poison(topic, &claim.site);
             sites.push(TakenSite {
                 is_poison,
-                ..hand_out(changes, topic, site)?
+                ..hand_out(changes, claim)?
             });
             changes.remove(key);
         }
         // Who finds nothing writes nothing, so that asking in vain costs no sync.
         if !sites.is_empty() {
+            let expires = records::seconds(taking.now + CLAIM_TERM);
+            self.next_expiry = self.next_expiry.min(expires);
+            changes.put(keys::LAST_CLAIM.to_vec(), &number);
             record.totals.taken += sites.len() as u64;
             changes.put(keys::topic_record(topic), &record);
         }
@@ -99,6 +116,49 @@ impl State {
             sites,
             is_held_back,
         })
+    }
+
+    /// Puts sites back whose claims were not renewed in time.
+    fn put_back_expired(
+        &mut self,
+        changes: Changing<'_, '_>,
+        now: SystemTime,
+    ) -> Result<(), StoreError> {
+        let now = records::seconds(now);
+        if now < self.next_expiry {
+            return Ok(());
+        }
+        self.next_expiry = u64::MAX;
+        let claims: Vec<Entry> = changes.scan(&[kind::CLAIM]).collect::<Result<_, _>>()?;
+        for (key, value) in claims {
+            let claim = read_claim(&key, &value)?;
+            if claim.expires > now {
+                self.next_expiry = self.next_expiry.min(claim.expires);
+                continue;
+            }
+            let (topic, site) = place_in(&key)?;
+            tracing::warn!(%site, "a claim was not renewed in time, and is given to another visitor");
+            suspects::put_back(changes, topic, &site)?;
+            let mut record = topic_record(changes, topic)?;
+            let mut known = site_record(changes, topic, &site)?;
+            if let Some(open) = self.topics.get(&topic) {
+                let rank = open.ranking.rank(&known.standing());
+                known.last_rank = (rank.value, rank.tie);
+            } else {
+                self.returned.push((topic, site.clone()));
+            }
+            put_back(
+                changes,
+                topic,
+                &site,
+                &mut known,
+                claim.from,
+                &mut record.totals,
+            )?;
+            changes.put(keys::topic_record(topic), &record);
+            changes.remove(key);
+        }
+        Ok(())
     }
 
     /// The site that is visited alone before anything else is handed out, if there is one. A death
@@ -132,6 +192,26 @@ impl State {
         self.waits_to_be_alone
             .is_some_and(|(other, since)| other != topic && since.elapsed() < WAITED_FOR)
     }
+}
+
+/// Gives claims more time; those that have ended are left out.
+pub(super) fn renew(
+    changes: Changing<'_, '_>,
+    claims: Vec<Claim>,
+) -> Result<Vec<Claim>, StoreError> {
+    let expires = clock::now() + CLAIM_TERM;
+    let mut renewed = Vec::with_capacity(claims.len());
+    for claim in claims {
+        if let Some(held) = held(changes, &claim)? {
+            let record = ClaimRecord {
+                expires: records::seconds(expires),
+                ..held
+            };
+            changes.put(keys::claim(claim.topic, &claim.site), &record);
+            renewed.push(Claim { expires, ..claim });
+        }
+    }
+    Ok(renewed)
 }
 
 /// Sites to be handed out: those that were deferred and are due, some that are to be looked at again,
@@ -192,27 +272,30 @@ fn place_of(
     Ok(Some((key, site.clone())))
 }
 
-fn hand_out(
-    changes: Changing<'_, '_>,
-    topic: TopicId,
-    site: SiteId,
-) -> Result<TakenSite, StoreError> {
-    let mut known = site_record(changes, topic, &site)?;
+fn hand_out(changes: Changing<'_, '_>, claim: Claim) -> Result<TakenSite, StoreError> {
+    let (topic, site) = (claim.topic, &claim.site);
+    let mut known = site_record(changes, topic, site)?;
     let entrance = known.entrance.parse::<PageUrl>();
-    let damaged = |reason: &str| StoreError::damaged(&keys::site(topic, &site), reason);
+    let damaged = |reason: &str| StoreError::damaged(&keys::site(topic, site), reason);
     let entrance = entrance.map_err(|_| damaged("its entrance is no address"))?;
-    let claim = keys::claim(topic, &site);
-    match known.phase {
+    let from = match known.phase {
         Phase::Border { value, tie } => {
             known.last_rank = (value, tie);
-            changes.put_raw(claim, Vec::new());
+            None
         }
-        Phase::Due(_) | Phase::Recheck(_) => changes.put(claim, &known.phase),
+        Phase::Due(_) | Phase::Recheck(_) => Some(known.phase),
         Phase::Taken | Phase::Judged => return Err(damaged("it stands in two places")),
-    }
-    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
+    };
+    let record = ClaimRecord {
+        owner: claim.owner.0,
+        number: claim.number,
+        expires: records::seconds(claim.expires),
+        from,
+    };
+    changes.put(keys::claim(topic, site), &record);
+    let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
     known.phase = Phase::Taken;
-    changes.put(keys::site(topic, &site), &known);
+    changes.put(keys::site(topic, site), &known);
     Ok(TakenSite {
         entrance,
         standing: known.standing(),
@@ -220,23 +303,43 @@ fn hand_out(
         deferrals: known.deferrals,
         verdict: verdict.as_ref().map(VerdictRecord::verdict),
         model: verdict.as_ref().map(VerdictRecord::model),
-        is_blocked: listing::is_blocked(changes, &site)?,
+        is_blocked: listing::is_blocked(changes, site)?,
         is_poison: false,
-        site,
+        claim,
     })
 }
 
-/// Where a site was before it was handed out, if that was not the border.
-pub(super) fn claimed_from(
+/// The record of a claim, unless it has ended.
+pub(super) fn held(
     changes: &Transaction<'_, dyn Engine>,
-    topic: TopicId,
-    site: &SiteId,
-) -> Result<Option<Phase>, StoreError> {
-    let key = keys::claim(topic, site);
-    let value = changes.get_raw(&key)?.filter(|value| !value.is_empty());
-    value
-        .map(|value| versions::decode(&key, &value))
-        .transpose()
+    claim: &Claim,
+) -> Result<Option<ClaimRecord>, StoreError> {
+    let key = keys::claim(claim.topic, &claim.site);
+    let record = match changes.get_raw(&key)? {
+        Some(value) => read_claim(&key, &value)?,
+        None => return Ok(None),
+    };
+    let is_held = (record.owner, record.number) == (claim.owner.0, claim.number);
+    Ok(is_held.then_some(record))
+}
+
+fn read_claim(key: &[u8], value: &[u8]) -> Result<ClaimRecord, StoreError> {
+    // In its first form, that of a site of the border was empty.
+    match value.is_empty() {
+        true => Ok(ClaimRecord {
+            owner: 0,
+            number: 0,
+            expires: 0,
+            from: None,
+        }),
+        false => versions::decode(key, value),
+    }
+}
+
+/// The topic and the site in the key of a claim.
+fn place_in(key: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
+    let place = keys::topic_in(key).zip(keys::last_host(key));
+    place.ok_or_else(|| StoreError::damaged(key, "it names no site"))
 }
 
 /// Puts a site that was handed out back into the border, at the rank it had there, or if it
@@ -274,20 +377,19 @@ pub(super) fn put_back(
     Ok(())
 }
 
-/// Sites that were handed out when the process ended go back to where they were.
+/// Sites that were handed out go back to where they were: the process that held them is gone, as this
+/// one has the store to itself.
 pub(super) fn put_back_all(
     changes: Changing<'_, '_>,
     was_killed: bool,
 ) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
     let mut returned = Vec::new();
     let claims: Vec<Entry> = changes.scan(&[kind::CLAIM]).collect::<Result<_, _>>()?;
-    for (key, _) in claims {
-        let damaged = || StoreError::damaged(&key, "it names no site");
-        let topic = keys::topic_in(&key).ok_or_else(damaged)?;
-        let site = keys::last_host(&key).ok_or_else(damaged)?;
+    for (key, value) in claims {
+        let (topic, site) = place_in(&key)?;
         let mut record = topic_record(changes, topic)?;
         let mut known = site_record(changes, topic, &site)?;
-        let from = claimed_from(changes, topic, &site)?;
+        let from = read_claim(&key, &value)?.from;
         put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
         changes.put(keys::topic_record(topic), &record);
         changes.remove(key);

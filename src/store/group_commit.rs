@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::config::StoreSettings;
 
+use super::claims;
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::keys::{self, kind};
@@ -29,7 +30,7 @@ use super::records::StoreRecord;
 use super::state::{Left, State};
 use super::transaction::Transaction;
 use super::{
-    Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
+    Claim, Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
     TopicOpening,
 };
 
@@ -52,6 +53,7 @@ pub(super) enum Order {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, Taking, Reply<Taken>),
+    Renew(Vec<Claim>, Reply<Vec<Claim>>),
     Record(Vec<Outcome>, Reply<Vec<Recorded>>),
     Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
@@ -310,6 +312,7 @@ fn carry_out(
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
             settle(loaded, transaction, reply)
         }
+        Order::Renew(held, reply) => settle(claims::renew(transaction, held), transaction, reply),
         Order::Record(outcomes, reply) => {
             settle(ledger.record(transaction, &outcomes), transaction, reply)
         }
@@ -537,7 +540,7 @@ mod tests {
             ..SiteReport::interrupted(visit, ModelFingerprint::from_bits(1))
         };
         let outcome = Outcome {
-            topic,
+            claim: taken[0].claim.clone(),
             report,
             edges: Vec::new(),
             rank: 1.0,
@@ -554,13 +557,13 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(store.judged(topic, 0, 9).await.unwrap().is_empty());
-        let file = store.site(topic, &taken[0].site).await.unwrap();
+        let file = store.site(topic, taken[0].site()).await.unwrap();
         let file = file.unwrap();
         assert_eq!((file.judged, file.evidence), (None, None));
         engine.is_held.store(false, Ordering::Relaxed);
         recording.await.unwrap().unwrap();
         assert_eq!(store.judged(topic, 0, 9).await.unwrap().len(), 1);
-        let file = store.site(topic, &taken[0].site).await.unwrap();
+        let file = store.site(topic, taken[0].site()).await.unwrap();
         assert!(file.unwrap().evidence.is_some());
     }
 }

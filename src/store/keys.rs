@@ -10,7 +10,7 @@
 //! | `r` topic rank tie discovery | the border, best first; the value is the host |
 //! | `d` topic time host | deferred sites by the time at which they are due |
 //! | `c` topic time host | relevant sites by the time at which they are looked at again |
-//! | `k` topic host | sites handed out and not yet reported on; the value says where they were |
+//! | `k` topic host | the claim on a site that is handed out and not yet reported on |
 //! | `K` topic host | sites under which a process may have died |
 //! | `e` topic target domain source | an edge, by the registrable domain of its source |
 //! | `v` topic host | the verdict on a site |
@@ -33,6 +33,7 @@
 //! | `y` topic | the block and allow lists by which the list was last gone through; 0 while that is done |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
 //! | `T` | when the newest verdict was recorded |
+//! | `N` | the number of the last claim |
 //!
 //! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
 //! zero byte, which therefore ends them.
@@ -76,6 +77,7 @@ pub(super) mod kind {
     pub(in crate::store) const LISTED_BY: u8 = b'y';
     pub(in crate::store) const AGED: u8 = b'a';
     pub(in crate::store) const NEWEST: u8 = b'T';
+    pub(in crate::store) const LAST_CLAIM: u8 = b'N';
 }
 
 /// Of an IPv6 address, those that name the network.
@@ -87,6 +89,7 @@ pub(super) const TOPICS: &[u8] = &[kind::TOPIC_NAME];
 pub(super) const SEQUENCE: &[u8] = &[kind::SEQUENCE];
 pub(super) const AGED: &[u8] = &[kind::AGED];
 pub(super) const NEWEST: &[u8] = &[kind::NEWEST];
+pub(super) const LAST_CLAIM: &[u8] = &[kind::LAST_CLAIM];
 pub(super) const SUSPECTS: &[u8] = &[kind::SUSPECT];
 pub(super) const BLOCKS: &[u8] = &[kind::BLOCK];
 

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | unknown | | a start site, or an edge of a judged site, makes it *known*: into the border |
 //! | border | ranked by its edges, anew with each of them | `take`: claimed; or dropped by a cap |
-//! | claimed | handed out by `take` to one visitor, until it is reported on | `record`; the end of the process puts it back |
+//! | claimed | handed out by `take` to one visitor, for a time that can be renewed | `record`; or back to where it was when the process is gone, or the time is over |
 //! | judged | `record` with a verdict, which gets a number | a new model: due again |
 //! | recheck | judged relevant, to be looked at again after `recheck_after` | due by time: claimed |
 //! | due | deferred by the site, by trouble of our own, or for a new model | due by time: claimed |
@@ -25,8 +25,10 @@
 //! - A report is recorded whole or not at all: verdict, evidence, edges, border, sequence.
 //! - When `record` returns, what it recorded survives loss of power. So whatever is shown
 //!   to a user is asked of the store, or shown after `record` has returned.
-//! - A site is handed out to one visitor at a time, and `take` is durable when it returns. One that
-//!   was handed out when the process died is handed out again after the next start.
+//! - A site is handed out to one visitor at a time, under a claim with a number that only grows, and
+//!   `take` is durable when it returns. A claim ends with the report, with the process that holds it,
+//!   or with its time. A report under a claim that has ended is answered [`Recorded::Stale`] and
+//!   changes nothing.
 //! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
 //!   changes, or is renewed by another model, gets a new number, and its old one is given up.
 //!   One that is confirmed keeps its number: confidence, evidence and time are new.
@@ -108,6 +110,10 @@ pub trait SiteStore: Send + Sync {
     /// reported on, and nobody else until it is.
     async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError>;
 
+    /// Gives claims more time. Of those that have ended, nothing is returned, and their visits are in
+    /// vain.
+    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError>;
+
     /// Records what became of sites that were handed out. Durable when it returns. For each
     /// outcome, what came of it.
     async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError>;
@@ -140,6 +146,9 @@ pub trait SiteStore: Send + Sync {
 /// The time at which sites are due whose verdicts come from a model that the topic no longer
 /// has: before any that asked to be visited later.
 pub const REJUDGED: SystemTime = SystemTime::UNIX_EPOCH;
+
+/// A claim ends after so long, unless it is renewed.
+pub const CLAIM_TERM: Duration = Duration::from_mins(10);
 
 /// The number of a topic in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -259,11 +268,31 @@ pub struct Taken {
     pub is_held_back: bool,
 }
 
+/// The right to visit a site and to report on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The topic that it is visited for.
+    pub topic: TopicId,
+    /// The site.
+    pub site: SiteId,
+    /// The process that holds it.
+    pub owner: Owner,
+    /// A number that only grows, over all claims of a store (a fencing token): a site that is handed
+    /// out again has a larger one.
+    pub number: u64,
+    /// When it ends, unless it is renewed.
+    pub expires: SystemTime,
+}
+
+/// Tells processes apart that use one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner(u64);
+
 /// A site that was handed out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenSite {
-    /// The site.
-    pub site: SiteId,
+    /// The right to visit it.
+    pub claim: Claim,
     /// Where to enter it.
     pub entrance: PageUrl,
     /// What was known about it.
@@ -285,8 +314,8 @@ pub struct TakenSite {
 /// What became of a site that was handed out.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The topic it was handed out for.
-    pub topic: TopicId,
+    /// The claim under which it was visited.
+    pub claim: Claim,
     /// What the visit found.
     pub report: SiteReport,
     /// The sites that it recommends.
@@ -315,12 +344,17 @@ pub enum Resolution {
 }
 
 /// What came of an outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// The number of the verdict, if there is a new one.
-    pub seq: Option<u64>,
-    /// How many sites at the address of this one were judged.
-    pub sites_at_address: u32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It was recorded.
+    Done {
+        /// The number of the verdict, if there is a new one.
+        seq: Option<u64>,
+        /// How many sites at the address of this one were judged.
+        sites_at_address: u32,
+    },
+    /// Its claim has ended, or was never given: nothing was recorded.
+    Stale,
 }
 
 /// A recommendation of another site.
@@ -683,6 +717,10 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
+    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
+        self.writer.order(|reply| Order::Renew(claims, reply)).await
+    }
+
     async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError> {
         self.writer
             .order(|reply| Order::Record(outcomes, reply))
@@ -818,6 +856,29 @@ impl TopicId {
     #[must_use]
     pub fn from_number(number: u16) -> Self {
         Self(number)
+    }
+}
+
+// === impl TakenSite ===
+
+impl TakenSite {
+    /// The site.
+    #[must_use]
+    pub fn site(&self) -> &SiteId {
+        &self.claim.site
+    }
+}
+
+// === impl Recorded ===
+
+impl Recorded {
+    /// The number of the verdict, if there is a new one.
+    #[must_use]
+    pub fn seq(self) -> Option<u64> {
+        match self {
+            Self::Done { seq, .. } => seq,
+            Self::Stale => None,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use super::engine::{Changes, Engine, Entry};
 use super::sled_engine::SledEngine;
 use super::{
     BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
-    Standing, StoreError, TakenSite, Taking, TopicId, TopicOpening,
+    Standing, StoreError, TakenSite, Taking, TopicOpening,
 };
 use crate::config::{OldVerdicts, StoreSettings};
 use crate::web::{
@@ -295,14 +295,10 @@ async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<
     let taken = store.take(topic, Taking::any(1, SystemTime::now())).await?;
     let outcome = Outcome {
         resolution: Resolution::Judged,
-        ..outcome(
-            topic,
-            &taken.sites[0],
-            &mut Xoshiro256PlusPlus::seed_from_u64(1),
-        )
+        ..outcome(&taken.sites[0], &mut Xoshiro256PlusPlus::seed_from_u64(1))
     };
     let recorded = store.record(vec![outcome]).await?;
-    assert_eq!(recorded[0].seq, Some(judged.len() as u64 + 1));
+    assert_eq!(recorded[0].seq(), Some(judged.len() as u64 + 1));
     Ok(())
 }
 
@@ -356,7 +352,7 @@ fn new_site(number: u64) -> NewSite {
 }
 
 /// A verdict on a site with some evidence and edges, or a visit to be repeated at once.
-fn outcome(topic: TopicId, taken: &TakenSite, random: &mut Xoshiro256PlusPlus) -> Outcome {
+fn outcome(taken: &TakenSite, random: &mut Xoshiro256PlusPlus) -> Outcome {
     let pages = random.gen_range(0..4);
     let steps = (0..pages).map(|number| {
         let path = "path/".repeat(random.gen_range(0..30));
@@ -387,7 +383,7 @@ fn outcome(topic: TopicId, taken: &TakenSite, random: &mut Xoshiro256PlusPlus) -
         false => Resolution::Deferred(SystemTime::UNIX_EPOCH),
     };
     Outcome {
-        topic,
+        claim: taken.claim.clone(),
         report,
         edges,
         rank: 1.0,
@@ -414,14 +410,12 @@ async fn crawl(disk: Arc<ObservedDisk>, rounds: usize, seed: u64) -> Result<(), 
             taken.extend(store.take(topic, taking).await?.sites);
         }
         for portion in taken.chunks(16) {
-            let outcomes = portion
-                .iter()
-                .map(|taken| outcome(topic, taken, &mut random));
+            let outcomes = portion.iter().map(|taken| outcome(taken, &mut random));
             let recorded = store.record(outcomes.collect()).await?;
             let mut acknowledged = acknowledged.lock().unwrap();
             for (taken, recorded) in portion.iter().zip(recorded) {
-                let host = taken.site.to_string();
-                acknowledged.extend(recorded.seq.map(|seq| (seq, host)));
+                let host = taken.site().to_string();
+                acknowledged.extend(recorded.seq().map(|seq| (seq, host)));
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::web::{
 };
 
 use super::listing;
-use super::versions::first_form;
+use super::versions::{Record, first_form};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
 /// The most edges kept with the evidence; all of them stand with their targets.
@@ -86,6 +86,17 @@ pub(super) enum Phase {
     Judged,
     /// It was judged relevant, and is to be looked at again, in seconds since 1970.
     Recheck(u64),
+}
+
+/// A site that is handed out. In its first form it was the phase alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct ClaimRecord {
+    pub(super) owner: u64,
+    pub(super) number: u64,
+    /// In seconds since 1970.
+    pub(super) expires: u64,
+    /// Where the site was before, if that was not the border.
+    pub(super) from: Option<Phase>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -180,6 +191,20 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
 
 pub(super) fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds.min(u64::from(u32::MAX) * 64))
+}
+
+impl Record for ClaimRecord {
+    const VERSION: u8 = 2;
+    type Before = Phase;
+
+    fn upgrade(before: Phase) -> Self {
+        Self {
+            owner: 0,
+            number: 0,
+            expires: 0,
+            from: Some(before),
+        }
+    }
 }
 
 // === impl SiteRecord ===

@@ -25,7 +25,8 @@ use super::records::{
 use super::transaction::Transaction;
 use super::upkeep::{self, Upkeep};
 use super::{
-    BorderCaps, NewSite, Progress, Rank, Ranking, StoreError, TopicId, TopicOpening, TopicTotals,
+    BorderCaps, NewSite, Owner, Progress, Rank, Ranking, StoreError, TopicId, TopicOpening,
+    TopicTotals,
 };
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
@@ -43,6 +44,10 @@ pub(super) struct State {
     pub(super) settings: StoreSettings,
     /// What is to be done before anything else.
     pub(super) upkeep: VecDeque<Upkeep>,
+    /// What tells this process from others.
+    pub(super) owner: Owner,
+    /// No claim ends before, in seconds since 1970.
+    pub(super) next_expiry: u64,
     /// How long borders were after they were last trimmed.
     pub(super) trimmed_to: BTreeMap<TopicId, u64>,
     /// Before so many pages no curve gets another point.
@@ -111,6 +116,8 @@ impl State {
             topics: BTreeMap::new(),
             settings,
             upkeep,
+            owner: Owner(new_identity()),
+            next_expiry: u64::MAX,
             trimmed_to: BTreeMap::new(),
             next_points: BTreeMap::new(),
             returned: claims::put_back_all(changes, left.was_killed)?,

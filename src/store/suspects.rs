@@ -207,7 +207,7 @@ mod tests {
     use crate::store::engine::{Changes, MemoryEngine};
     use crate::store::{
         BorderCaps, KeyValueStore, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
-        Standing, Taking, TopicOpening,
+        Standing, TakenSite, Taking, TopicOpening,
     };
     use crate::telemetry::clock;
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, UndecidedReason};
@@ -298,22 +298,24 @@ mod tests {
             }
         }
 
+        async fn take_sites(&self, topic: TopicId, most: usize) -> Vec<TakenSite> {
+            let taking = Taking::any(most, clock::now());
+            self.store.take(topic, taking).await.unwrap().sites
+        }
+
         /// The hosts that are handed out, and whether they are poison.
         async fn take(&self, topic: TopicId, most: usize) -> Vec<(String, bool)> {
-            let taking = Taking::any(most, clock::now());
-            let taken = self.store.take(topic, taking).await.unwrap();
-            let sites = taken.sites.into_iter();
+            let sites = self.take_sites(topic, most).await.into_iter();
             sites
-                .map(|taken| (taken.site.to_string(), taken.is_poison))
+                .map(|taken| (taken.site().to_string(), taken.is_poison))
                 .collect()
         }
 
         /// Judges a site that was handed out.
-        async fn judge(&self, topic: TopicId, host: &str) {
-            let entrance = format!("http://{host}/").parse().unwrap();
-            let visit = SiteVisit::entering(&entrance);
+        async fn judge(&self, taken: TakenSite) {
+            let visit = SiteVisit::entering(&taken.entrance);
             let outcome = Outcome {
-                topic,
+                claim: taken.claim,
                 report: SiteReport::refused(visit, UndecidedReason::Parked, MODEL),
                 edges: Vec::new(),
                 rank: 0.0,
@@ -352,9 +354,11 @@ mod tests {
         // All three are suspects. Those that end are cleared, each after a visit alone.
         let process = Process::start(&left).await;
         for host in ["a.example", "b.example"] {
-            assert_eq!(process.take(many, 2).await, [(host.to_owned(), false)]);
+            let mut taken = process.take_sites(many, 2).await;
+            assert_eq!(taken.len(), 1);
+            assert_eq!(taken[0].site().to_string(), host);
             assert_eq!(process.take(deadly, 2).await, []);
-            process.judge(many, host).await;
+            process.judge(taken.remove(0)).await;
         }
         assert_eq!(process.take(deadly, 2).await.len(), 1);
         drop(process);

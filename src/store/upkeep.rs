@@ -615,7 +615,7 @@ mod tests {
         store.open_topic(opening(true)).await.unwrap();
         let taking = Taking::any(sites, SystemTime::now());
         let taken = store.take(topic, taking).await.unwrap().sites;
-        let hosts = taken.iter().map(|taken| taken.site.to_string());
+        let hosts = taken.iter().map(|taken| taken.site().to_string());
         let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));
         assert!(hosts.eq(wanted));
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::telemetry::clock;
 use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 
-use super::claims::{claimed_from, put_back};
+use super::claims::{self, put_back};
 use super::edges::forget_edges;
 use super::engine::{Engine, Entry};
 use super::keys;
@@ -31,11 +31,11 @@ impl State {
     ) -> Result<Vec<Recorded>, StoreError> {
         let mut recorded = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
-            let open = self.topic(outcome.topic)?;
+            let open = self.topic(outcome.claim.topic)?;
             recorded.push(open.record(changes, outcome, &mut self.dropped)?);
-            self.extend_curve(changes, outcome.topic)?;
-            let border = topic_record(changes, outcome.topic)?.totals.border;
-            self.trim_border(outcome.topic, border)?;
+            self.extend_curve(changes, outcome.claim.topic)?;
+            let border = topic_record(changes, outcome.claim.topic)?.totals.border;
+            self.trim_border(outcome.claim.topic, border)?;
         }
         self.forget_old_evidence(changes)?;
         Ok(recorded)
@@ -51,15 +51,14 @@ impl OpenTopic {
         outcome: &Outcome,
         dropped: &mut DroppedSites,
     ) -> Result<Recorded, StoreError> {
-        let Outcome { topic, report, .. } = outcome;
-        let (topic, site) = (*topic, report.site.clone());
+        let Outcome { claim, report, .. } = outcome;
+        let (topic, site) = (claim.topic, claim.site.clone());
+        let Some(held) = claims::held(changes, claim)? else {
+            return Ok(Recorded::Stale);
+        };
+        let from = held.from;
         let mut record = topic_record(changes, topic)?;
         let mut known = site_record(changes, topic, &site)?;
-        if known.phase != Phase::Taken {
-            let reason = "a site was reported on that was not handed out";
-            return Err(StoreError::damaged(&keys::site(topic, &site), reason));
-        }
-        let from = claimed_from(changes, topic, &site)?;
         changes.remove(keys::claim(topic, &site));
         match outcome.resolution {
             Resolution::PutBack => suspects::put_back(changes, topic, &site)?,
@@ -73,7 +72,10 @@ impl OpenTopic {
             progress.add(tally(report, known.is_start));
             changes.put(keys::progress(topic), &progress);
         }
-        let mut recorded = Recorded::default();
+        let mut recorded = Recorded::Done {
+            seq: None,
+            sites_at_address: 0,
+        };
         match outcome.resolution {
             Resolution::PutBack => {
                 // Edges may have come while it was away.
@@ -109,7 +111,7 @@ impl OpenTopic {
         changes.put(keys::site(topic, &site), &known);
         if outcome.resolution == Resolution::Judged {
             listing::ask_editors(changes, topic, &site, old.as_ref())?;
-            if let Some(seq) = recorded.seq {
+            if let Some(seq) = recorded.seq() {
                 listing::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
             }
             for edge in &outcome.edges {
@@ -159,7 +161,7 @@ fn judge(
     known: &SiteRecord,
     totals: &mut TopicTotals,
 ) -> Result<Recorded, StoreError> {
-    let (topic, report) = (outcome.topic, &outcome.report);
+    let (topic, report) = (outcome.claim.topic, &outcome.report);
     let confirmed = old.filter(|old| old.is_confirmed_by(report, known.is_start));
     let seq = match confirmed {
         Some(old) => old.seq(),
@@ -189,7 +191,7 @@ fn judge(
     }
     let address = report.address.filter(|_| takes_room(report.verdict));
     let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
-    Ok(Recorded {
+    Ok(Recorded::Done {
         seq: confirmed.is_none().then_some(seq),
         sites_at_address,
     })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
-use crate::store::{NewEdge, Outcome, Resolution, SiteStore, StoreError, TakenSite, TopicId};
+use crate::store::{NewEdge, Outcome, Recorded, Resolution, SiteStore, StoreError, TakenSite};
 use crate::telemetry::clock;
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub use list::{List, ListError, beside, date, put_in_place};
@@ -27,7 +27,6 @@ const LONGER_EACH_TIME: u32 = 8;
 #[derive(Clone)]
 pub struct Ledger {
     store: Arc<dyn SiteStore>,
-    topic: TopicId,
     evidence: EvidenceRetention,
     max_deferrals: usize,
     sites_per_address: u32,
@@ -88,10 +87,9 @@ pub struct ShownVerdict {
 impl Ledger {
     /// A ledger for one topic of a store.
     #[must_use]
-    pub fn new(store: Arc<dyn SiteStore>, topic: TopicId, settings: &Settings) -> Self {
+    pub fn new(store: Arc<dyn SiteStore>, settings: &Settings) -> Self {
         Self {
             store,
-            topic,
             evidence: settings.store.evidence,
             max_deferrals: settings.external.max_deferrals,
             sites_per_address: settings.external.sites_per_address(),
@@ -117,9 +115,9 @@ impl Ledger {
                 full_address: report.address.map(shared_address),
             });
             outcomes.push(Outcome {
-                topic: self.topic,
                 rank: visit.taken.rank,
                 resolution: self.resolution(&visit),
+                claim: visit.taken.claim,
                 keep_evidence: self.keeps_evidence(report.verdict),
                 edges: visit.edges,
                 report: visit.report,
@@ -127,13 +125,24 @@ impl Ledger {
         }
         let recorded = self.store.record(outcomes).await?;
         let numbered = shown.into_iter().zip(recorded);
-        let numbered = numbered.filter_map(|(verdict, recorded)| {
-            let is_full = recorded.sites_at_address >= self.sites_per_address;
-            Some(ShownVerdict {
-                seq: recorded.seq?,
-                full_address: verdict.full_address.filter(|_| is_full),
+        let numbered = numbered.filter_map(|(verdict, recorded)| match recorded {
+            Recorded::Stale => {
+                tracing::warn!(
+                    site = %verdict.site,
+                    "a report came too late: the site was handed out again meanwhile"
+                );
+                None
+            }
+            Recorded::Done {
+                seq,
+                sites_at_address,
+            } => Some(ShownVerdict {
+                seq: seq?,
+                full_address: verdict
+                    .full_address
+                    .filter(|_| sites_at_address >= self.sites_per_address),
                 ..verdict
-            })
+            }),
         });
         Ok(numbered.collect())
     }

@@ -13,7 +13,7 @@ use sitescout::store::{
 };
 use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
 
-use crate::stores::{Combined, Shelf, home, opening, outcome};
+use crate::stores::{Combined, Shelf, home, opening};
 
 fn site(host: &str) -> SiteId {
     host.parse().expect("a host")
@@ -196,7 +196,7 @@ async fn an_alias_says_where_it_leads() {
         recheck(&shelf, "good.example").await;
         shelf.take(1).await;
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut moved = outcome(shelf.topic, "good.example", alias, Vec::new());
+        let mut moved = shelf.outcome("good.example", alias, Vec::new());
         moved.report.alias_of = Some(home("better.example"));
         shelf.store.record(vec![moved]).await.expect("a record");
         let told = shelf.store.feed(shelf.topic, 1, 9).await.expect("a feed");
@@ -227,9 +227,9 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
         );
         decide(&shelf, "good.example", None).await;
         let taking = Taking::any(9, SystemTime::now());
-        let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
-        let handed_out = |taken: &TakenSite| (taken.site.to_string(), taken.is_blocked);
-        let handed_out: Vec<(String, bool)> = taken.sites.iter().map(handed_out).collect();
+        let taken = shelf.take_sites(taking).await;
+        let handed_out = |taken: &TakenSite| (taken.site().to_string(), taken.is_blocked);
+        let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();
         assert_eq!(handed_out, [("new.example".to_owned(), true)]);
         let refused = Verdict::Undecided(UndecidedReason::Blocked);
         shelf.judge("new.example", refused, Vec::new()).await;
@@ -322,7 +322,7 @@ async fn editors_are_asked_first_what_teaches_most() {
         shelf.enter(&hosts, false).await;
         shelf.take(9).await;
         for (host, confidence, verdict) in sites {
-            let mut outcome = outcome(shelf.topic, host, verdict, Vec::new());
+            let mut outcome = shelf.outcome(host, verdict, Vec::new());
             outcome.report.confidence = SiteConfidence::new(confidence).expect("a confidence");
             outcome.rank = if host == "unsure.test" { 0.45 } else { 0.9 };
             shelf.store.record(vec![outcome]).await.expect("a record");

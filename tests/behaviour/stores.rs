@@ -1,15 +1,17 @@
 //! The promises of a store, held against each store there is.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
-    Standing, StoreError, TakenSite, Taking, Tally, TopicId, TopicOpening,
+    BorderCaps, CLAIM_TERM, Claim, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking,
+    Recorded, Resolution, SiteStore, Standing, StoreError, TakenSite, Taking, Tally, TopicId,
+    TopicOpening,
 };
 use sitescout::web::{
     DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
@@ -83,6 +85,8 @@ fn deferred_until(not_before: SystemTime) -> UndecidedReason {
 pub(crate) struct Shelf {
     pub(crate) store: KeyValueStore,
     pub(crate) topic: TopicId,
+    /// The last claim on each site.
+    claims: Mutex<BTreeMap<SiteId, Claim>>,
     _directory: Option<TempDir>,
 }
 
@@ -92,6 +96,7 @@ impl Shelf {
         Self {
             store,
             topic,
+            claims: Mutex::default(),
             _directory: directory,
         }
     }
@@ -101,6 +106,7 @@ impl Shelf {
         Self {
             store,
             topic,
+            claims: Mutex::default(),
             _directory: None,
         }
     }
@@ -130,10 +136,30 @@ impl Shelf {
     }
 
     async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
-        let taken = self.store.take(self.topic, Taking::any(most, now)).await;
-        let host = |taken: TakenSite| taken.site.to_string();
+        let taken = self.take_sites(Taking::any(most, now)).await;
+        taken.iter().map(|taken| taken.site().to_string()).collect()
+    }
+
+    /// Takes sites, and remembers the claims on them.
+    pub(crate) async fn take_sites(&self, taking: Taking) -> Vec<TakenSite> {
+        let taken = self.store.take(self.topic, taking).await;
         let taken = taken.expect("sites").sites;
-        taken.into_iter().map(host).collect()
+        let claims = taken
+            .iter()
+            .map(|taken| (taken.site().clone(), taken.claim.clone()));
+        self.claims.lock().expect("no panic").extend(claims);
+        taken
+    }
+
+    /// The last claim on a site.
+    fn claim(&self, host: &str) -> Claim {
+        let site: SiteId = host.parse().expect("a host");
+        self.claims.lock().expect("no panic")[&site].clone()
+    }
+
+    /// What became of a site under its last claim.
+    pub(crate) fn outcome(&self, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+        outcome(self.claim(host), verdict, edges)
     }
 
     /// Takes a site, whichever it is, and reports these edges from it.
@@ -143,9 +169,9 @@ impl Shelf {
         verdict: Verdict,
         edges: Vec<NewEdge>,
     ) -> Option<u64> {
-        let outcome = outcome(self.topic, host, verdict, edges);
+        let outcome = self.outcome(host, verdict, edges);
         let recorded = self.store.record(vec![outcome]).await;
-        recorded.expect("a record")[0].seq
+        recorded.expect("a record")[0].seq()
     }
 }
 
@@ -177,13 +203,8 @@ pub(crate) fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     }
 }
 
-pub(crate) fn outcome(
-    topic: TopicId,
-    host: &str,
-    verdict: Verdict,
-    edges: Vec<NewEdge>,
-) -> Outcome {
-    let visit = SiteVisit::at(&home(host));
+fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+    let visit = SiteVisit::at(&home(claim.site.as_str()));
     let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;
     report.stop_reason = StopReason::Confident;
@@ -195,7 +216,7 @@ pub(crate) fn outcome(
         _ => Resolution::Judged,
     };
     Outcome {
-        topic,
+        claim,
         report,
         edges,
         rank: 0.5,
@@ -363,7 +384,7 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
         }
         assert_eq!(shelf.take(1).await, ["old.example"]);
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = outcome(shelf.topic, "old.example", alias, Vec::new());
+        let mut outcome = shelf.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
         shelf.store.record(vec![outcome]).await.expect("a record");
         let taking = Taking::any(1, SystemTime::now());
@@ -383,7 +404,7 @@ async fn who_recommends_an_alias_later_recommends_the_site_it_leads_to() {
         shelf.enter(&["old.example", "fan.test"], true).await;
         shelf.take(9).await;
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = outcome(shelf.topic, "old.example", alias, Vec::new());
+        let mut outcome = shelf.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some(home("new.org"));
         shelf.store.record(vec![outcome]).await.expect("a record");
         let edges = vec![edge("old.example", 0.8, 0.6)];
@@ -407,7 +428,7 @@ async fn an_alias_takes_no_share_of_its_domain() {
         assert_eq!(shelf.take(1).await, ["a.farm.test"]);
         assert_eq!(shelf.enter(&["d.farm.test"], false).await, 0);
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = outcome(shelf.topic, "a.farm.test", alias, Vec::new());
+        let mut outcome = shelf.outcome("a.farm.test", alias, Vec::new());
         outcome.report.alias_of = Some(home("elsewhere.org"));
         shelf.store.record(vec![outcome]).await.expect("a record");
         assert_eq!(shelf.enter(&["d.farm.test"], false).await, 1);
@@ -420,10 +441,15 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
     for shelf in Shelf::all().await {
         let address: IpAddr = "192.0.2.7".parse().expect("an address");
         let judge = async |host: &str| {
-            let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+            let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
             outcome.report.address = Some(address);
             let recorded = shelf.store.record(vec![outcome]).await;
-            recorded.expect("a record")[0].sites_at_address
+            match recorded.expect("a record")[0] {
+                Recorded::Done {
+                    sites_at_address, ..
+                } => sites_at_address,
+                Recorded::Stale => panic!("{host} was not handed out"),
+            }
         };
         let full = async |sites| {
             let full = shelf.store.full_addresses(shelf.topic, sites).await;
@@ -477,10 +503,15 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
         shelf.enter(&hosts, false).await;
         shelf.take(9).await;
         let judge = async |host: &str, address: &str| {
-            let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+            let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
             outcome.report.address = Some(ip(address));
             let recorded = shelf.store.record(vec![outcome]).await;
-            recorded.expect("a record")[0].sites_at_address
+            match recorded.expect("a record")[0] {
+                Recorded::Done {
+                    sites_at_address, ..
+                } => sites_at_address,
+                Recorded::Stale => panic!("{host} was not handed out"),
+            }
         };
         assert_eq!(judge("a.example", "2001:db8:0:1:ffff::9").await, 6);
         assert_eq!(judge("b.test", "2001:db8:0:3::1").await, 1);
@@ -547,10 +578,10 @@ async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() 
             wanted.push("next.org");
             assert_eq!(shelf.take(9).await, wanted);
             for (at, host) in due.iter().enumerate() {
-                let mut outcome = outcome(shelf.topic, host, Verdict::Relevant, Vec::new());
+                let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
                 outcome.report.model = ModelFingerprint::from_bits(8);
                 let recorded = shelf.store.record(vec![outcome]).await.expect("a record");
-                assert_eq!(recorded[0].seq, Some(at as u64 + 3));
+                assert_eq!(recorded[0].seq(), Some(at as u64 + 3));
             }
             let totals = shelf.store.totals(shelf.topic).await.expect("totals");
             let relevant = 1 + u64::from(due.contains(&"bad.test"));
@@ -590,11 +621,11 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
         assert_eq!(next_recheck(&shelf).await, None, "it is under way");
 
         // It says the same again: no news, but fresh.
-        let mut same = outcome(shelf.topic, "good.example", Verdict::Relevant, Vec::new());
+        let mut same = shelf.outcome("good.example", Verdict::Relevant, Vec::new());
         same.report.confidence = SiteConfidence::new(0.875).expect("a confidence");
         same.edges = vec![edge("new.org", 0.5, 0.5)];
         let recorded = shelf.store.record(vec![same]).await.expect("a record");
-        assert_eq!(recorded[0].seq, None);
+        assert_eq!(recorded[0].seq(), None);
         let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
         let numbers: Vec<(u64, f64)> = judged
             .iter()
@@ -667,7 +698,10 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
         // A time that is far off is kept, and does not run over.
         defer_until("shy.test", future).await;
         assert_eq!(shelf.take_at(9, future - HOUR).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, future + HOUR).await, ["shy.test"]);
+        assert_eq!(
+            shelf.take_at(9, future + CLAIM_TERM / 2).await,
+            ["shy.test"]
+        );
         shelf.judge("shy.test", Verdict::Relevant, Vec::new()).await;
 
         // A look that was broken off in the wrong century is made when its time has come.
@@ -712,8 +746,8 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
                 is_border_open,
                 now,
             };
-            let taken = shelf.store.take(shelf.topic, taking).await.expect("sites");
-            let hosts = taken.sites.iter().map(|taken| taken.site.to_string());
+            let taken = shelf.take_sites(taking).await;
+            let hosts = taken.iter().map(|taken| taken.site().to_string());
             hosts.collect::<Vec<_>>()
         };
         assert_eq!(take(1, 1, true).await, ["shy.example"]);
@@ -766,10 +800,10 @@ async fn a_look_that_is_broken_off_or_finds_nothing_out_leaves_the_verdict() {
         shelf.judge("good.example", interrupted, Vec::new()).await;
         assert!(next_recheck(&shelf).await.expect("a time") <= before);
         assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
-        let mut kept = outcome(shelf.topic, "good.example", interrupted, Vec::new());
+        let mut kept = shelf.outcome("good.example", interrupted, Vec::new());
         kept.resolution = Resolution::Kept;
         let recorded = shelf.store.record(vec![kept]).await.expect("a record");
-        assert_eq!(recorded[0].seq, None);
+        assert_eq!(recorded[0].seq(), None);
         assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
         let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
         assert_eq!((judged.len(), judged[0].seq), (1, 1));
@@ -829,28 +863,77 @@ async fn another_ranking_sorts_the_border_anew() {
 }
 
 #[tokio::test]
-async fn who_was_not_handed_out_cannot_be_reported_on_and_nothing_is_half_recorded() {
+async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
     for shelf in Shelf::all().await {
         shelf.enter(&["a.example", "b.test"], false).await;
         shelf.take(1).await;
-        let edges = vec![edge("new.org", 0.5, 0.5)];
-        let good = outcome(shelf.topic, "a.example", Verdict::Relevant, edges);
-        let bad = outcome(shelf.topic, "b.test", Verdict::Relevant, Vec::new());
-        shelf
-            .store
-            .record(vec![good, bad])
-            .await
-            .expect_err("b.test was not handed out");
+        let held = shelf.claim("a.example");
+        let others = Claim {
+            site: "b.test".parse().expect("a host"),
+            ..held.clone()
+        };
+        let unknown = Claim {
+            site: "unknown.org".parse().expect("a host"),
+            ..held.clone()
+        };
+        let earlier = Claim {
+            number: held.number - 1,
+            ..held.clone()
+        };
+        let stale = [others, unknown, earlier].map(|claim| {
+            let edges = vec![edge("new.org", 0.5, 0.5)];
+            outcome(claim, Verdict::Relevant, edges)
+        });
+        let recorded = shelf.store.record(stale.to_vec()).await;
+        assert_eq!(recorded.expect("a store"), [Recorded::Stale; 3]);
         let totals = shelf.store.totals(shelf.topic).await.expect("totals");
         assert_eq!((totals.relevant, totals.taken, totals.border), (0, 1, 1));
         let new: SiteId = "new.org".parse().expect("a host");
         let file = shelf.store.site(shelf.topic, &new).await.expect("a read");
         assert_eq!(file, None);
+        // One that is good is recorded beside one that is not.
+        let good = shelf.outcome("a.example", Verdict::Relevant, Vec::new());
+        let again = good.clone();
+        let recorded = shelf.store.record(vec![good, again]).await;
+        let recorded = recorded.expect("a store");
+        assert_eq!(recorded[0].seq(), Some(1));
+        assert_eq!(recorded[1], Recorded::Stale, "a claim serves once");
         let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
-        assert!(judged.is_empty());
-        let edges = vec![edge("new.org", 0.5, 0.5)];
-        let seq = shelf.judge("a.example", Verdict::Relevant, edges).await;
-        assert_eq!(seq, Some(1), "and the store goes on");
+        assert_eq!(judged.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
+    for shelf in Shelf::all().await {
+        shelf.enter(&["a.example", "b.test"], false).await;
+        let minute = Duration::from_mins(1);
+        let begin = SystemTime::now() - CLAIM_TERM + minute;
+        assert_eq!(shelf.take_at(2, begin).await.len(), 2);
+        let first = shelf.claim("a.example");
+        assert_eq!(first.expires, begin + CLAIM_TERM);
+        assert!(shelf.take(2).await.is_empty(), "both are held");
+        let renewed = shelf.store.renew(vec![shelf.claim("b.test")]).await;
+        let renewed = renewed.expect("a store");
+        assert_eq!(renewed.len(), 1);
+        assert!(renewed[0].expires > first.expires + minute);
+        let late = first.expires + minute;
+        assert_eq!(shelf.take_at(2, late).await, ["a.example"]);
+        let second = shelf.claim("a.example");
+        assert!(second.number > first.number, "numbers only grow");
+        assert_eq!(second.owner, first.owner);
+        // The first visitor can neither keep it nor report on it.
+        let renewed = shelf.store.renew(vec![first.clone()]).await;
+        assert_eq!(renewed.expect("a store"), []);
+        let stale = outcome(first, Verdict::Irrelevant, Vec::new());
+        let recorded = shelf.store.record(vec![stale]).await;
+        assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
+        let seq = shelf
+            .judge("a.example", Verdict::Relevant, Vec::new())
+            .await;
+        assert_eq!(seq, Some(1));
+        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!((totals.taken, totals.border), (1, 0));
     }
 }
 
@@ -1051,6 +1134,7 @@ async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_n
         Shelf {
             store,
             topic,
+            claims: Mutex::default(),
             _directory: None,
         }
     };
