@@ -240,8 +240,8 @@ impl Ledger {
                 totals: TopicTotals::default(),
             };
             changes.put(keys::topic_record(number), &record);
-            let table = upkeep::fingerprint(&open.platforms);
-            changes.put(keys::grouped_by(number), &table);
+            let grouping = upkeep::grouping(&open.platforms, open.ranking.averaging());
+            changes.put(keys::grouped_by(number), &grouping);
             number
         };
         let key = keys::progress(number);
@@ -744,7 +744,7 @@ impl OpenTopic {
         let Some(mut known) = known else {
             return Ok(());
         };
-        let domain = self.platforms.domain_of(source);
+        let domain = self.ranking.averaging().group_of(source, &self.platforms);
         let key = keys::edge(topic, &target, domain, source);
         let new = EdgeRecord::new(edge);
         let mut before = DomainSum::default();
