@@ -40,8 +40,8 @@ use crate::config::{InternalSettings, NoindexPolicy};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
-    SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
+    DeferralCause, FetchedPage, LinkKind, PageKind, PageOrder, PageUrl, ParsedPage, Purpose,
+    SiteReport, SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
 };
 use page_frontier::{Aim, Candidate, PageFrontier};
 use reading_pool::{ReadingPool, Room};
@@ -95,7 +95,7 @@ impl InternalCrawler {
 
     /// Judges one site.
     pub async fn sample(&self, visit: SiteVisit) -> SiteReport {
-        let purpose = visit.purpose;
+        let (purpose, page_order) = (visit.purpose, visit.page_order);
         let capacity = self.settings.page_budget.saturating_mul(WAITING_PER_PAGE);
         let mut frontier = PageFrontier::new(&visit.entry, visit.reach, capacity);
         let mut sample = SiteSample::new(visit, Arc::clone(&self.model), self.settings);
@@ -103,9 +103,9 @@ impl InternalCrawler {
             if let Some(reason) = self.reason_to_stop(&sample, purpose) {
                 break reason;
             }
-            let aim = match sample.is_decided() {
-                true => Aim::Links,
-                false => Aim::Verdict,
+            let aim = match page_order {
+                PageOrder::LinkPagesFirst if sample.is_decided() => Aim::Links,
+                PageOrder::LinkPagesFirst | PageOrder::Variance => Aim::Verdict,
             };
             let Some(page) = frontier.best(aim) else {
                 break StopReason::Exhausted;

@@ -110,8 +110,8 @@ impl PageFrontier {
     }
 
     /// Takes the best page out. The paper reads for links in the same order as for the
-    /// verdict; here pages whose name promises links come first then, because few sites
-    /// have more than one such page, and it is rarely among the first linked.
+    /// verdict. With [`Aim::Links`] pages whose name promises links come first, because few
+    /// sites have more than one such page, and it is rarely among the first linked.
     pub(super) fn best(&mut self, aim: Aim) -> Option<Candidate> {
         let ranked = self.waiting.iter().map(|(key, page)| {
             let is_aimed_at = aim == Aim::Links && page.is_link_page;

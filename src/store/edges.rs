@@ -117,7 +117,7 @@ impl OpenTopic {
         let Some(mut known) = known else {
             return Ok(());
         };
-        let domain = self.platforms.domain_of(source);
+        let domain = self.ranking.averaging().group_of(source, &self.platforms);
         let key = keys::edge(topic, &target, domain, source);
         let new = EdgeRecord::new(edge);
         let mut before = DomainSum::default();

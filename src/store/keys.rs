@@ -12,13 +12,13 @@
 //! | `c` topic time host | relevant sites by the time at which they are looked at again |
 //! | `k` topic host | the claim on a site that is handed out and not yet reported on |
 //! | `K` topic host | sites under which a process may have died |
-//! | `e` topic target domain source | an edge, by the registrable domain of its source |
+//! | `e` topic target domain source | an edge, by the registrable domain of its source, or by the source if edges are not averaged by domain |
 //! | `v` topic host | the verdict on a site |
 //! | `x` topic host | the evidence for it |
 //! | `q` sequence number | topic and host of a verdict |
 //! | `g` topic domain | how many sites of a registrable domain were taken up |
 //! | `H` topic domain | how many sites were taken up because a registrable domain recommends them |
-//! | `G` topic | the platforms by which domains are told apart in `e` and `g`; missing while that is changed |
+//! | `G` topic | by which platforms domains are told apart in `e` and `g`, and how edges are averaged; missing while that is changed |
 //! | `i` topic address | how many sites at an address were judged, or in an IPv6 network of 64 bits |
 //! | `p` topic | how the crawl goes: windows of its last pages |
 //! | `f` topic | the model for which old verdicts were last sent to be judged anew |

@@ -221,6 +221,22 @@ pub trait Ranking: Send + Sync {
 
     /// The place of a site in the border.
     fn rank(&self, standing: &Standing) -> Rank;
+
+    /// How the weights of a site's edges become one. Edges that were averaged otherwise are
+    /// averaged anew when their topic is opened.
+    fn averaging(&self) -> Averaging {
+        Averaging::ByDomain
+    }
+}
+
+/// How the weights of a site's edges are averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Averaging {
+    /// First within each registrable domain, then over the domains, so that many hosts of one
+    /// owner count once.
+    ByDomain,
+    /// Over all edges alike (paper 4.2).
+    ByEdge,
 }
 
 /// The place of a site in the border: the higher the value the earlier; of equals the
@@ -242,9 +258,9 @@ pub struct Standing {
     pub is_start: bool,
     /// The sites that recommend it.
     pub edges: u32,
-    /// Their registrable domains.
+    /// Their registrable domains; with [`Averaging::ByEdge`] as many as there are edges.
     pub domains: u32,
-    /// The mean global weight of its edges, first within each domain, then over them.
+    /// The mean global weight of its edges, as [`Averaging`] says.
     pub global: f64,
     /// The same for local weights.
     pub local: f64,

@@ -64,7 +64,8 @@ pub(super) struct SiteRecord {
     pub(super) entrance: String,
     pub(super) edges: u32,
     pub(super) domains: u32,
-    /// Sums, over the registrable domains that recommend it, of the mean weight of each.
+    /// Sums, over the registrable domains that recommend it, of the mean weight of each; with
+    /// [`Averaging::ByEdge`](super::Averaging) every site counts as a domain.
     pub(super) global: f64,
     pub(super) local: f64,
     pub(super) phase: Phase,

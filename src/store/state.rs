@@ -212,8 +212,8 @@ impl State {
                 totals: TopicTotals::default(),
             };
             changes.put(keys::topic_record(number), &record);
-            let table = upkeep::fingerprint(&open.platforms);
-            changes.put(keys::grouped_by(number), &table);
+            let grouping = upkeep::grouping(&open.platforms, open.ranking.averaging());
+            changes.put(keys::grouped_by(number), &grouping);
             number
         };
         let key = keys::progress(number);

@@ -27,7 +27,7 @@ use super::state::{site_record, topic_record};
 use super::suspects;
 use super::transaction::Transaction;
 use super::versions;
-use super::{REJUDGED, Rank, Ranking, StoreError, TopicId};
+use super::{Averaging, REJUDGED, Rank, Ranking, StoreError, TopicId};
 
 /// So many records are looked at in one transaction.
 const PORTION: usize = 10_000;
@@ -97,8 +97,8 @@ impl Upkeep {
         })
     }
 
-    /// None if domains are told apart by these platforms already. Else notes that they are to
-    /// be, by whichever platforms the topic is opened with next.
+    /// None if sites and edges are grouped by these platforms and this ranking already. Else notes
+    /// that they are to be, by those that the topic is opened with next.
     pub(super) fn group(
         changes: Changing<'_, '_>,
         topic: TopicId,
@@ -106,7 +106,7 @@ impl Upkeep {
         ranking: &Arc<dyn Ranking>,
     ) -> Result<Option<Self>, StoreError> {
         let done: Option<u64> = changes.get(&keys::grouped_by(topic))?;
-        if done == Some(fingerprint(platforms)) {
+        if done == Some(grouping(platforms, ranking.averaging())) {
             return Ok(None);
         }
         changes.remove(keys::grouped_by(topic));
@@ -337,8 +337,11 @@ impl Upkeep {
             // Rechecks are counted from the verdicts, anew.
             Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
             Task::DateDeferrals { .. } | Task::Trim { .. } => {}
-            Task::Group { platforms, .. } => {
-                changes.put(keys::grouped_by(topic), &fingerprint(platforms));
+            Task::Group {
+                platforms, ranking, ..
+            } => {
+                let grouping = grouping(platforms, ranking.averaging());
+                changes.put(keys::grouped_by(topic), &grouping);
             }
         }
     }
@@ -375,11 +378,24 @@ fn put_ranked(
     changes.put(key.to_vec(), &known);
 }
 
-/// Tells tables of platforms apart.
-pub(super) fn fingerprint(platforms: &Platforms) -> u64 {
+/// Tells ways to group sites and edges apart.
+pub(super) fn grouping(platforms: &Platforms, averaging: Averaging) -> u64 {
+    let mut suffixes: Vec<&str> = platforms.suffixes().collect();
+    if averaging == Averaging::ByEdge {
+        suffixes.push("by edge");
+    }
     // Domains hold no line ends.
-    let suffixes: Vec<&str> = platforms.suffixes().collect();
     xxh3_64(suffixes.join("\n").as_bytes())
+}
+
+impl Averaging {
+    /// Under which name an edge is averaged with others before all are.
+    pub(super) fn group_of<'s>(self, source: &'s SiteId, platforms: &Platforms) -> &'s str {
+        match self {
+            Self::ByDomain => platforms.domain_of(source),
+            Self::ByEdge => source.as_str(),
+        }
+    }
 }
 
 /// Counts a site for its domain, and those who recommend it by theirs.
@@ -412,7 +428,7 @@ fn group(
     let mut has_moved = false;
     for (old, value) in edges {
         let source = keys::edge_source(&old).ok_or_else(|| damaged(&old))?;
-        let domain = platforms.domain_of(&source);
+        let domain = ranking.averaging().group_of(&source, platforms);
         let edge: EdgeRecord = versions::decode(&old, &value)?;
         sums.entry(domain.to_owned()).or_default().add(&edge);
         let new = keys::edge(topic, &site, domain, &source);

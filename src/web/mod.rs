@@ -62,6 +62,6 @@ pub use text::{PagePart, PageText};
 pub use url::{CANONICAL_FORM, MAX_URL_BYTES, PageKey, PageUrl, Scheme, UrlError};
 pub use verdict::{UndecidedReason, Verdict};
 pub use visit::{
-    FoundLink, PageKind, PageStep, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason,
-    TellingWord, TellingWords, VisitCost,
+    FoundLink, PageKind, PageOrder, PageStep, Purpose, SiteReport, SiteVisit, StepOutcome,
+    StopReason, TellingWord, TellingWords, VisitCost,
 };

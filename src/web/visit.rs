@@ -31,6 +31,8 @@ pub struct SiteVisit {
     pub prior: SiteConfidence,
     /// What the visit is for.
     pub purpose: Purpose,
+    /// Which page is read next.
+    pub page_order: PageOrder,
     /// How far into the site it may go.
     pub reach: PageKind,
     /// A site at one of these addresses is left after its first page, because enough sites
@@ -47,6 +49,17 @@ pub enum Purpose {
     VerdictAndLinks,
     /// The same, but further sites are scarce, so that more is to be read for links.
     VerdictAndManyLinks,
+}
+
+/// In which order the pages of a site are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PageOrder {
+    /// By the variance of the confidences of the pages that link there (paper 4.3.2), before the
+    /// verdict and after it.
+    Variance,
+    /// The same until the verdict is reached; pages that are named after links come first from
+    /// then on.
+    LinkPagesFirst,
 }
 
 /// What an internal crawler found out about a site.
@@ -268,6 +281,7 @@ impl SiteVisit {
             entry,
             prior: SiteConfidence::NEUTRAL,
             purpose: Purpose::Verdict,
+            page_order: PageOrder::LinkPagesFirst,
             reach: PageKind::Deep,
             full_addresses: Arc::default(),
         }

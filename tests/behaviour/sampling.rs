@@ -7,7 +7,8 @@ use sitescout::config::InternalSettings;
 use sitescout::fetch::Fetcher;
 use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::{
-    PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
+    PageKind, PageOrder, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason,
+    Verdict,
 };
 
 use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing, visit};
@@ -409,6 +410,29 @@ fn more_is_read_for_links_while_sites_are_scarce() {
     };
     assert_eq!(read(Purpose::VerdictAndLinks), (2, 2));
     assert_eq!(read(Purpose::VerdictAndManyLinks), (3, 3));
+}
+
+#[test]
+fn pages_of_links_come_first_after_the_verdict_unless_the_visit_says_otherwise() {
+    let asked = |page_order| {
+        let web = ScriptedWeb::default()
+            .page(SITE, &sailing(0, &["/a", "/b", "/links.html"]))
+            .page(&at("/a"), &sailing(3, &[]))
+            .page(&at("/b"), &sailing(4, &[]))
+            .page(&at("/links.html"), &sailing(5, &[]));
+        let web = Arc::new(web);
+        let order = SiteVisit {
+            page_order,
+            ..order(Purpose::VerdictAndLinks)
+        };
+        let report = visit(&web, order, InternalSettings::default());
+        assert_eq!(report.frozen_after, Some(2));
+        web.asked()
+    };
+    let links_first = ["/", "/a", "/links.html", "/b"];
+    assert_eq!(asked(PageOrder::LinkPagesFirst), links_first);
+    let as_before = ["/", "/a", "/b", "/links.html"];
+    assert_eq!(asked(PageOrder::Variance), as_before);
 }
 
 #[test]

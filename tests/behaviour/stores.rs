@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    BorderCaps, CLAIM_TERM, Claim, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking,
-    Recorded, Resolution, SiteStore, Standing, StoreError, TakenSite, Taking, Tally, TopicId,
-    TopicOpening,
+    Averaging, BorderCaps, CLAIM_TERM, Claim, KeyValueStore, NewEdge, NewSite, Outcome, Rank,
+    Ranking, Recorded, Resolution, SiteStore, Standing, StoreError, TakenSite, Taking, Tally,
+    TopicId, TopicOpening,
 };
 use sitescout::web::{
     DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
@@ -39,6 +39,23 @@ impl Ranking for Combined {
                 tie: standing.edges,
             },
         }
+    }
+}
+
+/// The same, where each edge counts alike.
+struct ByEdge;
+
+impl Ranking for ByEdge {
+    fn name(&self) -> &'static str {
+        "by-edge"
+    }
+
+    fn rank(&self, standing: &Standing) -> Rank {
+        Combined.rank(standing)
+    }
+
+    fn averaging(&self) -> Averaging {
+        Averaging::ByEdge
     }
 }
 
@@ -276,6 +293,44 @@ async fn a_farm_of_hosts_counts_once() {
         assert_eq!((file.standing.edges, file.standing.domains), (4, 2));
         assert!((file.standing.global - 0.5).abs() < 1e-6, "{file:?}");
         assert_eq!(file.recommended_by.len(), 4);
+    }
+}
+
+/// The same farm, where its mean is 0.7 because each edge counts alike. Another ranking averages
+/// anew what is there already.
+#[tokio::test]
+async fn edges_count_alike_if_the_ranking_says_so() {
+    for shelf in Shelf::all().await {
+        let open = async |ranking: TopicOpening| {
+            let topic = shelf.store.open_topic(ranking).await.expect("a topic");
+            assert_eq!(topic, shelf.topic);
+        };
+        let mean = async || {
+            let site: SiteId = "target.org".parse().expect("a host");
+            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+            let standing = file.expect("a file").standing;
+            assert!((standing.global - standing.local).abs() < 1e-6);
+            assert_eq!(standing.edges, 4);
+            standing.global
+        };
+        let is_near = |one: f64, other: f64| (one - other).abs() < 1e-6;
+        open(opening(ByEdge)).await;
+        let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
+        shelf.enter(&farm, true).await;
+        shelf.enter(&["honest.test"], true).await;
+        shelf.take(9).await;
+        for host in farm {
+            let edges = vec![edge("target.org", 0.9, 0.9), edge("rival.org", 0.6, 0.6)];
+            shelf.judge(host, Verdict::Relevant, edges).await;
+        }
+        let edges = vec![edge("target.org", 0.1, 0.1)];
+        shelf.judge("honest.test", Verdict::Irrelevant, edges).await;
+        assert!(is_near(mean().await, 0.7));
+        open(opening(Combined)).await;
+        assert!(is_near(mean().await, 0.5));
+        open(opening(ByEdge)).await;
+        assert!(is_near(mean().await, 0.7));
+        assert_eq!(shelf.take(9).await, ["target.org", "rival.org"]);
     }
 }
 
