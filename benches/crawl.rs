@@ -1,7 +1,7 @@
 //! What a crawl costs for each page, beside a client that only fetches.
 //!
 //! What is measured, with 64, 512 and 4,096 crawlers, each row in a process of its own:
-//! - `crawl`: an [`ExternalCrawler`] over a store on the disk and the live web, pauses set to
+//! - `crawl`: an external crawler over a store on the disk and the live web, pauses set to
 //!   zero: border, robots.txt, limits, parsing, judging, recording and syncing are at work
 //! - `in memory`: the same over the store's twin in memory, which never syncs
 //! - `read`: hyper by hand, one connection for each host, for the pages that `crawl` read; each
@@ -57,9 +57,8 @@ use serde::{Deserialize, Serialize};
 use serving::Server;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings};
-use sitescout::external::{CrawlMetrics, ExternalCrawler, Goals, Seats, TopicCrawl, ordering};
+use sitescout::external::{CrawlMetrics, Goals, Seats, TopicCrawl};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
-use sitescout::internal::InternalCrawler;
 use sitescout::parse::{self, ParseLimits};
 use sitescout::store::{KeyValueStore, SiteStore};
 use sitescout::telemetry::Metrics;
@@ -324,19 +323,14 @@ fn crawl(
     let start = clock.now();
     let totals = runtime.block_on(async {
         let web = LiveWeb::new(&settings.fetch, metrics.clone(), None).expect("usable settings");
-        let limits = parse_limits(&settings);
-        let topic = TopicCrawl {
-            name: TOPIC.to_owned(),
-            crawler: InternalCrawler::new(Arc::new(web), model, settings.internal, limits),
-            ordering: ordering(&settings.external),
-            goals: Goals {
-                wanted: None,
-                max_pages: Some(PAGES),
-            },
-            metrics: CrawlMetrics::register(&Metrics::new()),
-        };
+        let topic = TopicCrawl::new(TOPIC, model, &settings);
+        let topic = topic.expect("a fit model").with_goals(Goals {
+            wanted: None,
+            max_pages: Some(PAGES),
+        });
+        let figures = CrawlMetrics::register(&Metrics::new());
         let seats = Seats::new(crawlers);
-        let opening = ExternalCrawler::open(Arc::clone(&store), topic, &seats, &settings);
+        let opening = topic.open(Arc::clone(&store), Arc::new(web), &figures, &seats);
         let external = opening.await.expect("a crawler");
         let starts = (0..START_SITES).map(|host| address(host, 0)).collect();
         external.start_at(starts).await.expect("a store");

@@ -54,18 +54,19 @@ use mimalloc::MiMalloc;
 use plot::{Curve, Panel, Plot, Stroke};
 use serving::Server;
 use sitescout::classify::SiteModel;
-use sitescout::config::{EvidenceRetention, ResolveRule, Settings, StoreSettings};
-use sitescout::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, ordering,
+use sitescout::config::{
+    EvidenceRetention, PageClassifierChoice, ResolveRule, Settings, StoreSettings,
 };
+use sitescout::external::{CrawlMetrics, EndReason, Goals, Ordering, Seats, TopicCrawl, ordering};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
-use sitescout::internal::InternalCrawler;
 use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
-use sitescout::store::{KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, TopicTotals};
+use sitescout::store::{
+    Averaging, KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, TopicTotals,
+};
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
+use sitescout::web::{PageOrder, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep};
 
@@ -320,24 +321,15 @@ async fn crawl(
         ordering: ordering(&settings.external),
         edges: AtomicU64::new(0),
     });
-    let topic = TopicCrawl {
-        name: TOPIC.to_owned(),
-        crawler: InternalCrawler::new(
-            Arc::clone(&web) as _,
-            model,
-            settings.internal,
-            parse_limits(settings),
-        ),
-        ordering: Arc::clone(&counting) as _,
-        goals: Goals {
-            wanted: None,
-            max_pages: Some(options.pages),
-        },
-        metrics: CrawlMetrics::register(&Metrics::new()),
-    };
+    let topic = TopicCrawl::by(Arc::clone(&counting) as _, TOPIC, model, settings);
+    let topic = topic.expect("a fit model").with_goals(Goals {
+        wanted: None,
+        max_pages: Some(options.pages),
+    });
+    let figures = CrawlMetrics::register(&Metrics::new());
     let seats = Seats::new(options.crawlers);
     let kept: Arc<dyn SiteStore> = Arc::new(store.clone());
-    let opening = ExternalCrawler::open(kept, topic, &seats, settings);
+    let opening = topic.open(kept, Arc::clone(&web) as _, &figures, &seats);
     let external = opening.await.expect("a crawler");
     external.start_at(starts).await.expect("a store");
     let mut clock = CpuClock::of_process("self");
@@ -499,6 +491,10 @@ impl Ranking for Counting {
     fn rank(&self, standing: &Standing) -> Rank {
         self.ordering.rank(standing)
     }
+
+    fn averaging(&self) -> Averaging {
+        self.ordering.averaging()
+    }
 }
 
 impl Ordering for Counting {
@@ -514,6 +510,18 @@ impl Ordering for Counting {
 
     fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
         self.ordering.prior(totals)
+    }
+
+    fn purpose(&self, is_border_scarce: bool) -> Purpose {
+        self.ordering.purpose(is_border_scarce)
+    }
+
+    fn page_order(&self) -> PageOrder {
+        self.ordering.page_order()
+    }
+
+    fn page_classifier(&self) -> Option<PageClassifierChoice> {
+        self.ordering.page_classifier()
     }
 }
 

@@ -217,6 +217,51 @@ fn crates_stay_in_their_rooms() {
     }
 }
 
+/// Commands, daemon and lab crawl by the same assembly, so that a strategy means the same in all.
+#[test]
+fn crawls_are_put_together_in_one_place() {
+    // Where single sites are visited, or where the name of a strategy becomes a setting.
+    let allowed: [(&str, &[&str]); 3] = [
+        (
+            "InternalCrawler::new(",
+            &[
+                "cli/classify.rs",
+                "external/assembly.rs",
+                "lab/table_two.rs",
+            ],
+        ),
+        ("ExternalCrawler::open(", &["external/assembly.rs"]),
+        (
+            ".strategy",
+            &[
+                "cli/crawl.rs",
+                "cli/demo.rs",
+                "config/external.rs",
+                "external/ordering.rs",
+            ],
+        ),
+    ];
+    for (code, wanted) in allowed {
+        let src = root().join("src");
+        let is_there = |(path, text): &(PathBuf, String)| {
+            let mut found = text
+                .match_indices(code)
+                .map(|(at, _)| &text[at + code.len()..]);
+            let is_there = found.any(|after| !after.starts_with(char::is_alphanumeric));
+            is_there.then(|| path.strip_prefix(&src).expect("below src").to_owned())
+        };
+        let found: Vec<PathBuf> = sources().iter().filter_map(is_there).collect();
+        let unexpected = found
+            .iter()
+            .filter(|file| !wanted.iter().any(|known| file.ends_with(known)));
+        assert_eq!(unexpected.count(), 0, "{code} in {found:?}");
+    }
+    for user in ["cli/crawl.rs", "cli/demo.rs", "cli/run.rs", "lab/walk.rs"] {
+        let text = fs::read_to_string(root().join("src").join(user)).expect("a source file");
+        assert!(text.contains("TopicCrawl::"), "{user}");
+    }
+}
+
 #[test]
 fn every_file_says_what_it_is() {
     for directory in ["src", "tests", "benches"] {

@@ -14,9 +14,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{Settings, Strategy};
 use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end, ordering,
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end,
 };
-use crate::internal::InternalCrawler;
 use crate::store::{DirectoryStore, KeyValueStore, SiteStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
 use crate::verdicts::ShownVerdict;
@@ -48,7 +47,7 @@ enum StrategyName {
     Global,
     /// By the confidence of the pages that recommend them
     Local,
-    /// As the paper has it
+    /// As the paper decides; needs a model of the page classifier `centroid`
     Paper,
     /// As they were found
     BreadthFirst,
@@ -125,14 +124,13 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     check_topics(arguments)?;
     let web = Web::open(&[], &arguments.web, arguments.record.as_deref(), &settings)?;
     let topics = arguments.topics.iter();
-    let metrics = CrawlMetrics::register(&Metrics::new());
-    let topics = topics.map(|topic| open_topic(topic, arguments, &web, &metrics, &settings));
+    let topics = topics.map(|topic| open_topic(topic, arguments, &settings));
     let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::run(async {
         sources::check_clock(&store, arguments.accept_clock).await?;
         web.set_blocks(store.all_blocks().await?);
-        let ended = crawl(topics, Arc::new(store), arguments.json, &settings).await;
+        let ended = crawl(topics, Arc::new(store), &web, arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;
         ended.and(recorded)
@@ -153,36 +151,26 @@ fn check_topics(arguments: &Arguments) -> anyhow::Result<()> {
 fn open_topic(
     name: &str,
     arguments: &Arguments,
-    web: &Web,
-    metrics: &CrawlMetrics,
     settings: &Settings,
 ) -> anyhow::Result<(TopicCrawl, Vec<PageUrl>)> {
     let opened = sources::open_topic(&arguments.models.join(name), &arguments.start)?;
-    let topic = TopicCrawl {
-        name: name.to_owned(),
-        crawler: InternalCrawler::new(
-            Arc::clone(&web.fetcher),
-            Arc::new(opened.model),
-            settings.internal,
-            sources::parse_limits(settings),
-        ),
-        ordering: ordering(&settings.external),
-        goals: Goals {
-            wanted: arguments.wanted.or(opened.wanted),
-            max_pages: arguments.max_pages,
-        },
-        metrics: metrics.clone(),
-    };
-    Ok((topic, opened.starts))
+    let crawl = TopicCrawl::new(name, Arc::new(opened.model), settings)?;
+    let crawl = crawl.with_goals(Goals {
+        wanted: arguments.wanted.or(opened.wanted),
+        max_pages: arguments.max_pages,
+    });
+    Ok((crawl, opened.starts))
 }
 
 /// Crawls for all topics at once, until each has a reason to end.
 async fn crawl(
     topics: Vec<(TopicCrawl, Vec<PageUrl>)>,
     store: Arc<dyn SiteStore>,
+    web: &Web,
     json: bool,
     settings: &Settings,
 ) -> anyhow::Result<()> {
+    let metrics = CrawlMetrics::register(&Metrics::new());
     let printer = Arc::new(Printer::new(json, topics.len() > 1));
     let seats = Seats::new(settings.external.crawlers);
     let (stop, stopped) = watch::channel(false);
@@ -191,10 +179,10 @@ async fn crawl(
     let mut end = None;
     let mut crawls = JoinSet::new();
     for (topic, starts) in topics {
-        let name = topic.name.clone();
+        let name = topic.name().to_owned();
         let opening = async {
-            let external = ExternalCrawler::open(Arc::clone(&store), topic, &seats, settings);
-            let external = external.await?;
+            let (store, fetcher) = (Arc::clone(&store), Arc::clone(&web.fetcher));
+            let external = topic.open(store, fetcher, &metrics, &seats).await?;
             external.start_at(starts).await?;
             Ok::<_, StoreError>(external)
         };

@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use crate::classify::SiteModel;
 use crate::config::{ResolveRule, Settings, Strategy};
 use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
+    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, UnfitModel,
+    check_page_classifier, ordering,
 };
-use crate::internal::InternalCrawler;
 use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use crate::store::{Evidence, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
@@ -58,6 +58,10 @@ const WORDS: usize = 4;
 
 /// A terminal has so many columns.
 const COLUMNS: usize = 80;
+
+/// What else is said where a strategy cannot work with the model.
+const OWN_MODEL: &str = "the demo learns a model of its own, by `page_classifier` in [training] of \
+                         the settings, and keeps it in --dir";
 
 const STOPPED: &str = "Stopped. The same command goes on from here.";
 
@@ -102,6 +106,9 @@ struct Crawled {
 }
 
 pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<ExitCode> {
+    let learned = settings.training.page_classifier.name();
+    let checked = check_page_classifier(&*ordering(&settings.external), arguments.topic, learned);
+    checked.context(OWN_MODEL)?;
     let web = GeneratedWeb::new(arguments.sites, arguments.seed);
     // The web has threads of its own, as a web would.
     let outside = sources::runtime()?;
@@ -126,6 +133,9 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
         demo.topic
     ))?;
     let model = Arc::new(demo.learn()?);
+    // It may have been learned before, by other settings.
+    let planned = demo.plan(&model, demo.settings.external.strategy);
+    planned.context(OWN_MODEL)?;
     let Some(crawled) = demo.crawl(&model)? else {
         say(STOPPED)?;
         return Ok(ExitCode::Success);
@@ -319,6 +329,12 @@ impl Demo {
         })
     }
 
+    fn plan(&self, model: &Arc<SiteModel>, strategy: Strategy) -> Result<TopicCrawl, UnfitModel> {
+        let mut settings = self.settings.clone();
+        settings.external.strategy = strategy;
+        TopicCrawl::new(self.topic, Arc::clone(model), &settings)
+    }
+
     async fn open(
         &self,
         store: Arc<dyn SiteStore>,
@@ -327,22 +343,11 @@ impl Demo {
         strategy: Strategy,
         goals: Goals,
     ) -> anyhow::Result<ExternalCrawler> {
-        let mut settings = self.settings.clone();
-        settings.external.strategy = strategy;
-        let topic = TopicCrawl {
-            name: self.topic.to_owned(),
-            crawler: InternalCrawler::new(
-                Arc::clone(&web.fetcher),
-                Arc::clone(model),
-                settings.internal,
-                sources::parse_limits(&settings),
-            ),
-            ordering: ordering(&settings.external),
-            goals,
-            metrics: CrawlMetrics::register(&Metrics::new()),
-        };
-        let seats = Seats::new(settings.external.crawlers);
-        let external = ExternalCrawler::open(store, topic, &seats, &settings).await?;
+        let crawl = self.plan(model, strategy)?.with_goals(goals);
+        let fetcher = Arc::clone(&web.fetcher);
+        let metrics = CrawlMetrics::register(&Metrics::new());
+        let seats = Seats::new(self.settings.external.crawlers);
+        let external = crawl.open(store, fetcher, &metrics, &seats).await?;
         let starts = self.starts();
         let starts = starts.map(|site| PageUrl::homepage(site, Scheme::Http));
         external.start_at(starts.collect()).await?;

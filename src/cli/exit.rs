@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::classify::ModelFileError;
+use crate::external::UnfitModel;
 use crate::fetch::{ArchiveError, LiveWebError, RecordError};
 use crate::store::StoreError;
 use crate::training::LabelsError;
@@ -56,7 +57,8 @@ impl ExitCode {
     /// The code for an error, by what caused it.
     pub(super) fn of(error: &anyhow::Error) -> Self {
         let is_bad_settings = error.downcast_ref::<UnusableSettings>().is_some()
-            || error.downcast_ref::<LiveWebError>().is_some();
+            || error.downcast_ref::<LiveWebError>().is_some()
+            || error.downcast_ref::<UnfitModel>().is_some();
         let is_bad_clock = matches!(
             error.downcast_ref::<StoreError>(),
             Some(StoreError::WrongClock { .. })

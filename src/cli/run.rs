@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use crate::config::{ApiSettings, Settings};
+use crate::external::{Goals, TopicCrawl};
 use crate::fetch::{FetchMetrics, LiveWeb};
 use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError, Token};
 use crate::store::KeyValueStore;
@@ -128,11 +129,13 @@ fn plan(settings: Settings) -> anyhow::Result<Plan> {
         let directory = service.models.join(name);
         let topic = sources::open_topic(&directory, &[]);
         let topic = topic.with_context(|| format!("the topic {name} cannot be crawled for"))?;
+        let crawl = TopicCrawl::new(name, Arc::new(topic.model), &settings)?;
         topics.push(PlannedTopic {
-            name: name.clone(),
-            model: Arc::new(topic.model),
+            crawl: crawl.with_goals(Goals {
+                wanted: topic.wanted,
+                max_pages: None,
+            }),
             starts: topic.starts,
-            wanted: topic.wanted,
         });
     }
     let token = token(&settings.api)?;

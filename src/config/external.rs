@@ -86,7 +86,7 @@ pub enum Strategy {
     Global,
     /// By the confidence of the pages that recommend them.
     Local,
-    /// As the paper has it: combined weights, and the rate of relevant sites as prior.
+    /// As the paper decides: order, averaging, prior, link threshold, pages, page classifier.
     Paper,
     /// As they were found.
     BreadthFirst,

@@ -16,6 +16,7 @@
 //!   are such, at most one visit in four goes to an old one.
 //! - No site is blamed for trouble of our own.
 
+mod assembly;
 mod edges;
 mod metrics;
 mod ordering;
@@ -30,7 +31,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
 
-use crate::config::{ExternalSettings, HostLists, ResolveRule, Settings, Strategy};
+use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
 use crate::store::{
     BorderCaps, CLAIM_TERM, Claim, NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore,
@@ -39,6 +40,7 @@ use crate::store::{
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
 use crate::web::{PageUrl, Platforms, Purpose, SiteVisit, Trouble, UndecidedReason, Verdict};
+pub use assembly::{TopicCrawl, UnfitModel, check_page_classifier};
 pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
@@ -54,20 +56,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// After a stop, visits are waited for as long as `drain` says, and then so long for everything
 /// else. Whatever hangs longer is broken off, and done again by the next crawl.
 const LONGEST_END: Duration = Duration::from_secs(3);
-
-/// A topic to crawl for.
-pub struct TopicCrawl {
-    /// The topic.
-    pub name: String,
-    /// Judges its sites.
-    pub crawler: InternalCrawler,
-    /// Says which sites come first.
-    pub ordering: Arc<dyn Ordering>,
-    /// When to end.
-    pub goals: Goals,
-    /// Where its figures go.
-    pub metrics: CrawlMetrics,
-}
 
 /// So often it is asked whether a site may be visited alone by now.
 const ALONE: Duration = Duration::from_secs(1);
@@ -102,7 +90,7 @@ pub enum EndReason {
     Stopped,
 }
 
-/// Crawls for one topic.
+/// Crawls for one topic. [`TopicCrawl::open`] puts it together.
 pub struct ExternalCrawler {
     store: Arc<dyn SiteStore>,
     topic: TopicId,
@@ -138,21 +126,23 @@ pub type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
 
 impl ExternalCrawler {
     /// Makes ready to crawl for a topic, with a share of the seats.
-    pub async fn open(
-        store: Arc<dyn SiteStore>,
+    async fn open(
         topic: TopicCrawl,
+        store: Arc<dyn SiteStore>,
+        crawler: InternalCrawler,
+        metrics: &CrawlMetrics,
         seats: &Arc<Seats>,
-        settings: &Settings,
     ) -> Result<Self, StoreError> {
+        let settings = topic.settings;
         let external = settings.external.clone();
         let hosts = Arc::new(external.host_lists());
         let ordering = topic.ordering;
-        let metrics = topic.metrics.of_topic(&topic.name);
+        let metrics = metrics.of_topic(&topic.name);
         let opening = TopicOpening {
             name: topic.name,
             ranking: Arc::clone(&ordering) as Arc<dyn Ranking>,
             caps: caps(&external),
-            model: topic.crawler.model().fingerprint(),
+            model: crawler.model().fingerprint(),
             old_verdicts: external.old_verdicts,
             recheck_after: external.recheck_after,
             watched_pages: external.pprs_window as u64,
@@ -166,8 +156,8 @@ impl ExternalCrawler {
         // What is known from earlier is told before anything is visited.
         metrics.stand_at(&totals, &progress, 0);
         Ok(Self {
-            ledger: Ledger::new(Arc::clone(&store), settings),
-            pool: Pool::new(topic.crawler, seats),
+            ledger: Ledger::new(Arc::clone(&store), &settings),
+            pool: Pool::new(crawler, seats),
             progress,
             metrics,
             mapped: settings.fetch.resolve.clone(),
@@ -394,18 +384,19 @@ impl ExternalCrawler {
 
     /// Sends an internal crawler to a site, unless it must not be visited.
     fn visit(&mut self, mut taken: TakenSite, totals: &TopicTotals) {
-        let is_scarce = totals.border < self.settings.scarce_border as u64;
         // What the same model said is to be confirmed, at the least cost. Links that stand on the
-        // pages it takes are welcome, as they may be new. The paper knows one threshold.
-        let purpose = match is_scarce && self.settings.strategy != Strategy::Paper {
-            _ if taken.model == Some(self.pool.model()) => Purpose::Verdict,
-            true => Purpose::VerdictAndManyLinks,
-            false => Purpose::VerdictAndLinks,
+        // pages it takes are welcome, as they may be new.
+        let purpose = if taken.model == Some(self.pool.model()) {
+            Purpose::Verdict
+        } else {
+            let is_border_scarce = totals.border < self.settings.scarce_border as u64;
+            self.ordering.purpose(is_border_scarce)
         };
         taken.rank = self.ordering.recommendation(&taken.standing);
         let visit = SiteVisit {
             prior: self.ordering.prior(totals),
             purpose,
+            page_order: self.ordering.page_order(),
             full_addresses: self.full_addresses_for(&taken),
             ..SiteVisit::entering(&taken.entrance)
         };

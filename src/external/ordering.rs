@@ -1,19 +1,31 @@
-//! In which order border sites are visited (paper 4.2).
+//! In which order border sites are visited, and how (paper 4.2).
 //!
 //! An ordering ranks sites by how they are recommended, and may learn from every report. All
 //! agree that start sites come first.
+//!
+//! Everything in which strategies differ is answered by the ordering:
+//!
+//! | decision | [`Ordering`] | by default | by the paper |
+//! |---|---|---|---|
+//! | the place of a site | `rank` | mean weight in steps, then number of edges | mean weight as it is (4.2) |
+//! | the mean of its edges | `averaging` | by registrable domain | over all edges alike (4.2) |
+//! | whom a site recommends | `weigh` | [`edges_of`] | the same |
+//! | the prior of a visit | `prior` | neutral | the rate of relevant sites (4.3.3) |
+//! | the link threshold of a visit | `purpose` | a higher one while the border is short | always the same (4.3.4) |
+//! | the order of pages | `page_order` | pages of links first after the verdict | the same all along (4.3.4) |
+//! | the page classifier | `page_classifier` | that of the model | centroids (4.3.1) |
 
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::config::{ExternalSettings, Strategy};
-use crate::store::{NewEdge, Rank, Ranking, Standing, TopicTotals};
-use crate::web::{SiteConfidence, SiteReport};
+use crate::config::{ExternalSettings, PageClassifierChoice, Strategy};
+use crate::store::{Averaging, NewEdge, Rank, Ranking, Standing, TopicTotals};
+use crate::web::{PageOrder, Purpose, SiteConfidence, SiteReport};
 
 use super::edges::edges_of;
 
-/// In which order border sites are visited.
+/// In which order border sites are visited, and how.
 ///
 /// An ordering that learns from reports learns anew after a restart, and what it has learned
 /// changes the place of a site when the next edge to it is recorded.
@@ -33,6 +45,26 @@ pub trait Ordering: Ranking {
     fn prior(&self, _totals: &TopicTotals) -> SiteConfidence {
         SiteConfidence::NEUTRAL
     }
+
+    /// What a site is visited for that has no verdict of this model, and with that the link
+    /// threshold of the visit. The border is scarce while it is shorter than `scarce_border`.
+    fn purpose(&self, is_border_scarce: bool) -> Purpose {
+        if is_border_scarce {
+            Purpose::VerdictAndManyLinks
+        } else {
+            Purpose::VerdictAndLinks
+        }
+    }
+
+    /// Which page of a site is read next.
+    fn page_order(&self) -> PageOrder {
+        PageOrder::LinkPagesFirst
+    }
+
+    /// The page classifier that the model of the topic must have; none if any will do.
+    fn page_classifier(&self) -> Option<PageClassifierChoice> {
+        None
+    }
 }
 
 /// By the mean weight of a site's edges, one way or another.
@@ -42,11 +74,23 @@ pub trait Ordering: Ranking {
 /// them as they are.
 #[derive(Debug)]
 struct ByWeight {
-    strategy: Strategy,
+    weights: EdgeWeights,
     /// From 0 to 1; none to compare weights as they are.
     steps: Option<f64>,
     name: String,
 }
+
+/// Which weights of its edges a site is ranked by (paper 4.2).
+#[derive(Debug, Clone, Copy)]
+enum EdgeWeights {
+    Combined,
+    Global,
+    Local,
+}
+
+/// As the paper has it, in each of these decisions.
+#[derive(Debug)]
+struct Paper;
 
 /// As they were found.
 #[derive(Debug)]
@@ -62,10 +106,12 @@ struct Random {
 /// The ordering that the settings ask for.
 #[must_use]
 pub fn ordering(settings: &ExternalSettings) -> Arc<dyn Ordering> {
+    let by_weight = |weights| Arc::new(ByWeight::new(weights, settings));
     match settings.strategy {
-        Strategy::Combined | Strategy::Global | Strategy::Local | Strategy::Paper => {
-            Arc::new(ByWeight::new(settings))
-        }
+        Strategy::Combined => by_weight(EdgeWeights::Combined),
+        Strategy::Global => by_weight(EdgeWeights::Global),
+        Strategy::Local => by_weight(EdgeWeights::Local),
+        Strategy::Paper => Arc::new(Paper),
         Strategy::BreadthFirst => Arc::new(BreadthFirst),
         Strategy::Random => Arc::new(Random {
             seed: settings.seed,
@@ -83,30 +129,18 @@ const START: Rank = Rank {
 // === impl ByWeight ===
 
 impl ByWeight {
-    fn new(settings: &ExternalSettings) -> Self {
-        let strategy = settings.strategy;
-        let steps = match strategy {
-            Strategy::Paper => None,
-            _ => u32::try_from(settings.rank_steps)
-                .ok()
-                .filter(|steps| *steps > 0),
-        };
+    fn new(weights: EdgeWeights, settings: &ExternalSettings) -> Self {
+        let strategy = settings.strategy.name();
+        let steps = u32::try_from(settings.rank_steps).ok();
+        let steps = steps.filter(|steps| *steps > 0);
         Self {
-            strategy,
+            weights,
             // A border that was sorted in other steps is to be sorted anew.
             name: match steps {
-                Some(steps) => format!("{} in {steps} steps", strategy.name()),
-                None => strategy.name().to_owned(),
+                Some(steps) => format!("{strategy} in {steps} steps"),
+                None => strategy.to_owned(),
             },
             steps: steps.map(f64::from),
-        }
-    }
-
-    fn weight(&self, standing: &Standing) -> f64 {
-        match self.strategy {
-            Strategy::Global => standing.global,
-            Strategy::Local => standing.local,
-            _ => f64::midpoint(standing.global, standing.local),
         }
     }
 }
@@ -120,7 +154,7 @@ impl Ranking for ByWeight {
         if standing.is_start {
             return START;
         }
-        let weight = self.weight(standing);
+        let weight = self.weights.of(standing);
         Rank {
             value: match self.steps {
                 Some(steps) => (weight * steps).round() / steps,
@@ -133,23 +167,76 @@ impl Ranking for ByWeight {
 
 impl Ordering for ByWeight {
     fn recommendation(&self, standing: &Standing) -> f64 {
-        match standing.is_start {
-            true => START.value,
-            false => self.weight(standing),
+        if standing.is_start {
+            START.value
+        } else {
+            self.weights.of(standing)
+        }
+    }
+}
+
+// === impl EdgeWeights ===
+
+impl EdgeWeights {
+    fn of(self, standing: &Standing) -> f64 {
+        match self {
+            Self::Combined => f64::midpoint(standing.global, standing.local),
+            Self::Global => standing.global,
+            Self::Local => standing.local,
+        }
+    }
+}
+
+// === impl Paper ===
+
+impl Ranking for Paper {
+    fn name(&self) -> &str {
+        Strategy::Paper.name()
+    }
+
+    /// The mean of combined edge weights, which the paper advises (4.2 and 5.3). It does not say
+    /// which of equals comes first.
+    fn rank(&self, standing: &Standing) -> Rank {
+        if standing.is_start {
+            return START;
+        }
+        Rank {
+            value: EdgeWeights::Combined.of(standing),
+            tie: standing.edges,
         }
     }
 
+    /// Σ weight(V, W) / |L(W)| over all sites V that link to W (paper 4.2).
+    fn averaging(&self) -> Averaging {
+        Averaging::ByEdge
+    }
+}
+
+impl Ordering for Paper {
     /// Paper 4.3.3 takes the rate of relevant sites among those judged so far. It is
     /// smoothed by one of each, and kept within bounds, because a rate near zero would
     /// decide a site before anything of it is read.
     #[allow(clippy::cast_precision_loss, reason = "no crawl judges 2^53 sites")]
     fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
-        if self.strategy != Strategy::Paper {
-            return SiteConfidence::NEUTRAL;
-        }
         let relevant = totals.relevant as f64 + 1.0;
         let rate = relevant / (relevant + totals.irrelevant as f64 + 1.0);
         SiteConfidence::new(rate.clamp(0.05, 0.95)).unwrap_or(SiteConfidence::NEUTRAL)
+    }
+
+    /// Paper 4.3.4 knows one threshold.
+    fn purpose(&self, _is_border_scarce: bool) -> Purpose {
+        Purpose::VerdictAndLinks
+    }
+
+    /// Paper 4.3.4 goes on after the verdict "by employing the mentioned internal crawling
+    /// strategy".
+    fn page_order(&self) -> PageOrder {
+        PageOrder::Variance
+    }
+
+    /// Paper 4.3.1.
+    fn page_classifier(&self) -> Option<PageClassifierChoice> {
+        Some(PageClassifierChoice::Centroid)
     }
 }
 
@@ -269,6 +356,62 @@ mod tests {
                 (start.value, start.tie) > (best.value, best.tie),
                 "{strategy:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_paper_ranks_by_weights_as_they_are_whatever_the_steps() {
+        let settings = ExternalSettings {
+            strategy: Strategy::Paper,
+            rank_steps: 2,
+            ..ExternalSettings::default()
+        };
+        let rank = ordering(&settings).rank(&standing(0.61, 0.70));
+        assert!((rank.value - 0.655).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_paper_averages_over_edges_and_all_others_by_domain() {
+        for strategy in Strategy::ALL {
+            let wanted = match strategy {
+                Strategy::Paper => Averaging::ByEdge,
+                _ => Averaging::ByDomain,
+            };
+            assert_eq!(by(strategy).averaging(), wanted, "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn the_paper_has_one_link_threshold_and_all_others_two() {
+        for strategy in Strategy::ALL {
+            let purposes = [false, true].map(|is_scarce| by(strategy).purpose(is_scarce));
+            let scarce = match strategy {
+                Strategy::Paper => Purpose::VerdictAndLinks,
+                _ => Purpose::VerdictAndManyLinks,
+            };
+            assert_eq!(purposes, [Purpose::VerdictAndLinks, scarce], "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn the_paper_never_reads_pages_of_links_first_and_all_others_do() {
+        for strategy in Strategy::ALL {
+            let wanted = match strategy {
+                Strategy::Paper => PageOrder::Variance,
+                _ => PageOrder::LinkPagesFirst,
+            };
+            assert_eq!(by(strategy).page_order(), wanted, "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn the_paper_needs_centroids_and_all_others_take_any_page_classifier() {
+        for strategy in Strategy::ALL {
+            let wanted = match strategy {
+                Strategy::Paper => Some(PageClassifierChoice::Centroid),
+                _ => None,
+            };
+            assert_eq!(by(strategy).page_classifier(), wanted, "{strategy:?}");
         }
     }
 

@@ -7,6 +7,8 @@
 //! model judged relevant, and what all that cost in pages. The first is the merit of the
 //! ordering, the second that of ordering and model.
 //!
+//! All are measured with one model, but for an ordering that needs another page classifier.
+//!
 //! Beside the orderings stands an oracle: the first of them, fed with the true labels
 //! instead of confidences. What it reaches is what a faultless model would make of the
 //! ordering.
@@ -14,16 +16,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::classify::{ExampleSite, SiteModel};
+use crate::classify::ExampleSite;
 use crate::config::{Settings, Strategy};
 use crate::external::Ordering;
 use crate::fetch::Fetcher;
-use crate::parse::ParseLimits;
-use crate::store::StoreError;
-use crate::training::{Corpus, fit_model, folds};
+use crate::training::{Corpus, folds};
 use crate::web::{PageUrl, Scheme, SiteId};
 
-use super::walk::{TRUE_LABELS, TruthOf, Walk, draw_starts, oracle, ordering_by};
+use super::TopicModels;
+use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
 /// After which shares of the sites that can be reached it is counted.
 pub const SHARES: [f64; 3] = [0.1, 0.25, 0.5];
@@ -44,8 +45,6 @@ pub struct CrawlExperiment<'a> {
     pub fetcher: Arc<dyn Fetcher>,
     /// The labelled sites.
     pub corpus: &'a Corpus,
-    /// How pages are read.
-    pub limits: ParseLimits,
     /// Everything else.
     pub settings: &'a Settings,
     /// How often start sites are drawn.
@@ -84,7 +83,7 @@ pub struct CrawlCurve {
 
 /// A topic, learned from half of its groups.
 struct Trained {
-    model: Arc<SiteModel>,
+    models: Arc<TopicModels>,
     /// The true class of a labelled site.
     truth: TruthOf,
     /// Targets that were not learned from.
@@ -104,7 +103,7 @@ struct Visited {
 
 impl CrawlExperiment<'_> {
     /// Runs the experiment for a topic; none if it has too few groups.
-    pub async fn run(&self, topic: &str) -> Result<Option<CrawlResult>, StoreError> {
+    pub async fn run(&self, topic: &str) -> Result<Option<CrawlResult>, WalkError> {
         let Some(trained) = self.train(topic) else {
             return Ok(None);
         };
@@ -173,9 +172,9 @@ impl CrawlExperiment<'_> {
             }
         }
         let settings = &self.settings.training;
-        let (model, _) = fit_model(topic, &self.corpus.lexicon, &learned, settings);
+        let models = TopicModels::fit(topic, &self.corpus.lexicon, &learned, settings);
         Some(Trained {
-            model: Arc::new(model),
+            models: Arc::new(models),
             truth: Arc::new(move |site| targets.contains(site)),
             held_out,
             known,
@@ -189,11 +188,10 @@ impl CrawlExperiment<'_> {
         ordering: Arc<dyn Ordering>,
         starts: &[PageUrl],
         most: usize,
-    ) -> Result<Vec<Visited>, StoreError> {
+    ) -> Result<Vec<Visited>, WalkError> {
         let walk = Walk {
             fetcher: Arc::clone(&self.fetcher),
-            model: Arc::clone(&trained.model),
-            limits: self.limits,
+            models: Arc::clone(&trained.models),
             settings: self.settings.clone(),
         };
         let mut visited = Vec::new();

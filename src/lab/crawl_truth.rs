@@ -3,23 +3,21 @@
 //! On a web whose truth is known the list that a crawl makes can be held against all there
 //! is: of what was found, how much is of the topic; of what is of the topic, how much was
 //! found; at what cost in pages. One crawler at a time walks by each ordering, and by the
-//! first of them fed with the truth. Sites that were learned from may be visited, but do not
-//! count.
+//! first of them fed with the truth. All have one model, but for an ordering that needs another
+//! page classifier. Sites that were learned from may be visited, but do not count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::classify::SiteModel;
 use crate::config::{Settings, Strategy};
 use crate::external::Ordering;
-use crate::parse::ParseLimits;
-use crate::store::StoreError;
 use crate::web::{PageUrl, Scheme, SiteId, Verdict};
 
+use super::TopicModels;
 use super::generated::{GeneratedWeb, Truth};
-use super::walk::{TRUE_LABELS, TruthOf, Walk, draw_starts, oracle, ordering_by};
+use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
 /// The orderings that are compared, the one that the oracle shares first.
 const COMPARED: [Strategy; 4] = [
@@ -36,13 +34,11 @@ pub struct TruthExperiment {
     /// The topic, one of those of the web.
     pub topic: &'static str,
     /// What was learned about it.
-    pub model: Arc<SiteModel>,
+    pub models: Arc<TopicModels>,
     /// From which sites of the topic it was learned.
     pub targets: Vec<SiteId>,
     /// From which sites of other things.
     pub others: Vec<SiteId>,
-    /// How pages are read.
-    pub limits: ParseLimits,
     /// Everything else.
     pub settings: Settings,
     /// After how many pages it is counted.
@@ -90,7 +86,7 @@ pub struct FoundSites {
 
 impl TruthExperiment {
     /// Crawls by all orderings and from all draws of start sites.
-    pub async fn run(&self) -> Result<TruthResult, StoreError> {
+    pub async fn run(&self) -> Result<TruthResult, WalkError> {
         let (web, topic) = (self.web, Truth::Topic(self.topic));
         let truth: TruthOf = Arc::new(move |site| web.truth(site) == topic);
         let names = COMPARED.map(|strategy| strategy.name().to_owned());
@@ -142,11 +138,10 @@ impl TruthExperiment {
         ordering: Arc<dyn Ordering>,
         starts: Vec<PageUrl>,
         truth: TruthOf,
-    ) -> impl Future<Output = Result<Vec<FoundSites>, StoreError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<FoundSites>, WalkError>> + Send + use<> {
         let walk = Walk {
             fetcher: Arc::new(self.web),
-            model: Arc::clone(&self.model),
-            limits: self.limits,
+            models: Arc::clone(&self.models),
             settings: self.settings.clone(),
         };
         let learned: BTreeSet<SiteId> = self.targets.iter().chain(&self.others).cloned().collect();

@@ -8,9 +8,12 @@ mod crawl_truth;
 pub mod generated;
 mod likeness;
 mod table_two;
+mod topic_models;
 mod walk;
 
 pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};
 pub use crawl_truth::{FoundSites, TruthExperiment, TruthResult, TruthRow};
 pub use likeness::{Likeness, Spread, likeness};
 pub use table_two::{Experiment, Row, TopicResult, Verdicts};
+pub use topic_models::TopicModels;
+pub use walk::WalkError;

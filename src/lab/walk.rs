@@ -7,30 +7,40 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256Plus;
+use thiserror::Error;
 use tokio::sync::Notify;
 
-use crate::classify::SiteModel;
-use crate::config::{ExternalSettings, NoindexPolicy, Settings, Strategy};
-use crate::external::{
-    CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, TopicCrawl, edges_of, ordering,
-};
+use crate::config::{ExternalSettings, NoindexPolicy, PageClassifierChoice, Settings, Strategy};
+use crate::external::{CrawlMetrics, Ordering, Seats, TopicCrawl, UnfitModel, edges_of, ordering};
 use crate::fetch::Fetcher;
-use crate::internal::InternalCrawler;
-use crate::parse::ParseLimits;
 use crate::store::{
-    KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, StoreError, TopicTotals,
+    Averaging, KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, StoreError, TopicTotals,
 };
 use crate::telemetry::Metrics;
 use crate::verdicts::ShownVerdict;
-use crate::web::{PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
+use crate::web::{
+    PageConfidence, PageOrder, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport,
+};
+
+use super::TopicModels;
 
 /// What every crawl of an experiment has in common.
 #[derive(Clone)]
 pub(super) struct Walk {
     pub(super) fetcher: Arc<dyn Fetcher>,
-    pub(super) model: Arc<SiteModel>,
-    pub(super) limits: ParseLimits,
+    pub(super) models: Arc<TopicModels>,
     pub(super) settings: Settings,
+}
+
+/// Why a crawl of the lab did not come to its end.
+#[derive(Debug, Error)]
+pub enum WalkError {
+    /// What was found could not be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no model for the ordering.
+    #[error(transparent)]
+    Model(#[from] UnfitModel),
 }
 
 /// Whether a site is truly of the topic.
@@ -85,26 +95,19 @@ impl Walk {
         ordering: Arc<dyn Ordering>,
         starts: Vec<PageUrl>,
         mut goes_on: impl FnMut(&ShownVerdict, &TopicTotals) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), WalkError> {
         let mut settings = self.settings.clone();
         // The walk is ended by whoever listens alone.
         settings.external.pprs_window = usize::MAX;
         // Labels say what a site is about, and not what it wants.
         settings.internal.noindex = NoindexPolicy::List;
-        let topic = TopicCrawl {
-            name: "topic".to_owned(),
-            crawler: InternalCrawler::new(
-                Arc::clone(&self.fetcher),
-                Arc::clone(&self.model),
-                settings.internal,
-                self.limits,
-            ),
-            ordering,
-            goals: Goals::default(),
-            metrics: CrawlMetrics::register(&Metrics::new()),
-        };
+        let model = self.models.of(&*ordering);
+        let crawl = TopicCrawl::by(ordering, model.topic(), Arc::clone(&model), &settings)?;
         let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
-        let external = ExternalCrawler::open(store, topic, &Seats::new(1), &settings).await?;
+        let fetcher = Arc::clone(&self.fetcher);
+        let metrics = CrawlMetrics::register(&Metrics::new());
+        let opening = crawl.open(store, fetcher, &metrics, &Seats::new(1)).await;
+        let external = opening?;
         external.start_at(starts).await?;
         let enough = Notify::new();
         let crawl = external.crawl(enough.notified(), |verdict, totals| {
@@ -127,6 +130,10 @@ impl Ranking for Oracle {
     fn rank(&self, standing: &Standing) -> Rank {
         self.ordering.rank(standing)
     }
+
+    fn averaging(&self) -> Averaging {
+        self.ordering.averaging()
+    }
 }
 
 impl Ordering for Oracle {
@@ -138,5 +145,25 @@ impl Ordering for Oracle {
             step.confidence = PageConfidence::new(truth).unwrap_or(PageConfidence::NEUTRAL);
         }
         edges_of(&report)
+    }
+
+    fn recommendation(&self, standing: &Standing) -> f64 {
+        self.ordering.recommendation(standing)
+    }
+
+    fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
+        self.ordering.prior(totals)
+    }
+
+    fn purpose(&self, is_border_scarce: bool) -> Purpose {
+        self.ordering.purpose(is_border_scarce)
+    }
+
+    fn page_order(&self) -> PageOrder {
+        self.ordering.page_order()
+    }
+
+    fn page_classifier(&self) -> Option<PageClassifierChoice> {
+        self.ordering.page_classifier()
     }
 }

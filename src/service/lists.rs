@@ -44,7 +44,12 @@ async fn write_changed(
         return Ok(());
     };
     for (name, topic) in store.topics().await? {
-        if !now.plan.topics.iter().any(|topic| topic.name == name) {
+        if !now
+            .plan
+            .topics
+            .iter()
+            .any(|topic| topic.crawl.name() == name)
+        {
             continue;
         }
         let head = store.feed_heads().borrow().get(&topic).copied();

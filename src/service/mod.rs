@@ -44,9 +44,8 @@ use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::classify::SiteModel;
 use crate::config::Settings;
-use crate::external::{CrawlMetrics, Seats, latest_end};
+use crate::external::{CrawlMetrics, Seats, TopicCrawl, latest_end};
 use crate::fetch::{Fetcher, LiveWeb};
 use crate::store::{DirectoryStore, SiteStore, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics, clock};
@@ -76,14 +75,10 @@ pub struct Plan {
 /// A topic with everything it needs.
 #[derive(Clone)]
 pub struct PlannedTopic {
-    /// Its name.
-    pub name: String,
-    /// What was learned about it.
-    pub model: Arc<SiteModel>,
+    /// What is crawled for, and how. It is idle while as many sites are found as are wanted.
+    pub crawl: TopicCrawl,
     /// Where its crawl begins.
     pub starts: Vec<PageUrl>,
-    /// It is idle while so many sites are found.
-    pub wanted: Option<u64>,
 }
 
 /// What is asked of the service from outside.
@@ -353,11 +348,11 @@ impl Crew<'_> {
     fn begin(&mut self) {
         let plan = Arc::clone(&self.orders.borrow().plan);
         for topic in &plan.topics {
-            if !self.at_work.insert(topic.name.clone()) {
+            let name = topic.crawl.name().to_owned();
+            if !self.at_work.insert(name.clone()) {
                 continue;
             }
-            self.board.add(&topic.name);
-            let name = topic.name.clone();
+            self.board.add(&name);
             let topic_loop = TopicLoop {
                 name: name.clone(),
                 store: Arc::clone(&self.service.store) as Arc<dyn SiteStore>,

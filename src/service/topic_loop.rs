@@ -6,12 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
-};
+use crate::external::{CrawlMetrics, EndReason, ExternalCrawler, Seats};
 use crate::fetch::Fetcher;
-use crate::internal::InternalCrawler;
-use crate::parse::ParseLimits;
 use crate::store::{REJUDGED, SiteStore, StoreError, TopicId, TopicTotals};
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::ShownVerdict;
@@ -44,14 +40,15 @@ impl TopicLoop {
             if now.is_stopping {
                 return Ok(());
             }
-            let Some(topic) = now.plan.topics.iter().find(|topic| topic.name == self.name) else {
+            let mut topics = now.plan.topics.iter();
+            let Some(topic) = topics.find(|topic| topic.crawl.name() == self.name) else {
                 return Ok(());
             };
             if let Some(reason) = now.reason_to_rest(&self.name) {
                 // Its list follows the settings, and it takes start sites, also while it rests; but
                 // not while there is no room to write that down.
                 if !now.is_disk_low {
-                    self.open(topic, &now).await?;
+                    self.open(topic).await?;
                 }
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(reason), totals.as_ref());
@@ -72,34 +69,12 @@ impl TopicLoop {
         }
     }
 
-    /// Opens the topic in the store, by the settings of now.
-    async fn open(
-        &self,
-        topic: &PlannedTopic,
-        now: &Orders,
-    ) -> Result<ExternalCrawler, StoreError> {
-        let settings = &now.plan.settings;
-        let limits = ParseLimits {
-            max_links: settings.parse.max_links,
-            max_url_bytes: settings.parse.max_url_bytes,
-        };
-        let crawl = TopicCrawl {
-            name: self.name.clone(),
-            crawler: InternalCrawler::new(
-                Arc::clone(&self.fetcher),
-                Arc::clone(&topic.model),
-                settings.internal,
-                limits,
-            ),
-            ordering: ordering(&settings.external),
-            goals: Goals {
-                wanted: topic.wanted,
-                max_pages: None,
-            },
-            metrics: self.metrics.clone(),
-        };
-        let store = Arc::clone(&self.store);
-        let external = ExternalCrawler::open(store, crawl, &self.seats, settings).await?;
+    /// Opens the topic in the store, as it is planned now.
+    async fn open(&self, topic: &PlannedTopic) -> Result<ExternalCrawler, StoreError> {
+        let (store, fetcher) = (Arc::clone(&self.store), Arc::clone(&self.fetcher));
+        let crawl = topic.crawl.clone();
+        let opening = crawl.open(store, fetcher, &self.metrics, &self.seats);
+        let external = opening.await?;
         external.start_at(topic.starts.clone()).await?;
         Ok(external)
     }
@@ -110,7 +85,7 @@ impl TopicLoop {
         now: &Orders,
         mut orders: watch::Receiver<Orders>,
     ) -> Result<(EndReason, TopicTotals), StoreError> {
-        let external = self.open(topic, now).await?;
+        let external = self.open(topic).await?;
         let (board, name) = (Arc::clone(&self.board), self.name.clone());
         let external = external
             .with_heartbeat(Arc::clone(&self.heartbeat))

@@ -10,11 +10,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings, TopicDefinition};
-use sitescout::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
-};
+use sitescout::external::{CrawlMetrics, EndReason, Seats, TopicCrawl};
 use sitescout::fetch::{Archive, FetchError, Fetcher};
-use sitescout::internal::InternalCrawler;
 use sitescout::store::KeyValueStore;
 use sitescout::telemetry::{Metrics, grouped};
 use sitescout::verdicts::ShownVerdict;
@@ -23,7 +20,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::pathologies::{Pathologies, Reply};
-use crate::{LIMITS, fixture, without_index};
+use crate::{fixture, without_index};
 
 /// A directory with the small archive and room for a store.
 pub(crate) struct Place {
@@ -142,30 +139,45 @@ fn every_ordering_reaches_the_same_sites_in_an_order_of_its_own() {
     let place = Place::new();
     let mut orders = BTreeMap::new();
     let mut sites = BTreeSet::new();
-    for strategy in [
-        "combined",
-        "global",
-        "local",
-        "paper",
-        "breadth-first",
-        "random",
-    ] {
+    for strategy in ["combined", "global", "local", "breadth-first", "random"] {
         let crawl = format!("--crawlers 1 --strategy {strategy} --state {strategy}");
         let found = hosts(&lines(&place.crawl(&crawl)));
-        if strategy != "paper" {
-            sites.insert(found.iter().cloned().collect::<BTreeSet<_>>());
-        }
+        sites.insert(found.iter().cloned().collect::<BTreeSet<_>>());
         orders.insert(strategy, found);
     }
     assert_eq!(sites.len(), 1, "{orders:?}");
-    // Its prior makes it read other pages, and find other links on them.
-    let paper: BTreeSet<String> = orders["paper"].iter().cloned().collect();
-    assert!(
-        sites.iter().all(|others| paper.is_superset(others)),
-        "{orders:?}"
-    );
     assert_ne!(orders["combined"], orders["breadth-first"]);
     assert_ne!(orders["random"], orders["breadth-first"]);
+}
+
+#[test]
+fn the_strategy_of_the_paper_is_refused_without_its_page_classifier() {
+    let place = Place::new();
+    let refused = place.crawl("--crawlers 1 --strategy paper");
+    assert_eq!(refused.status.code(), Some(78));
+    let told = text(&refused.stderr);
+    let command = "sitescout train sailing --page-classifier centroid";
+    assert!(told.contains(&format!("`{command}`")), "{told}");
+    assert!(!place.path("state").exists(), "nothing was touched");
+
+    fs::copy(fixture("coast.labels.tsv"), place.path("labels.tsv")).expect("labels");
+    let command = command.strip_prefix("sitescout ").expect("a command");
+    let sites = "--warc coast.warc.gz --labels labels.tsv";
+    let trained = place.run(&format!("{command} {sites}"));
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    let crawl = |strategy: &str| {
+        let crawl = place.run(&format!(
+            "crawl sailing --json --web warc:coast.warc.gz --start harbour-sailing.example \
+             --crawlers 1 --strategy {strategy} --state {strategy}"
+        ));
+        hosts(&lines(&crawl))
+    };
+    let (paper, combined) = (crawl("paper"), crawl("combined"));
+    assert_eq!(paper[0], "harbour-sailing.example");
+    let sites = |hosts: &[String]| hosts.iter().cloned().collect::<BTreeSet<_>>();
+    // Its prior makes it read other pages, and find other links on them.
+    let (paper, combined) = (sites(&paper), sites(&combined));
+    assert!(paper.is_superset(&combined), "{paper:?} {combined:?}");
 }
 
 #[test]
@@ -433,18 +445,13 @@ fn crawl_through(
 ) -> Vec<ShownVerdict> {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
     let model = SiteModel::from_bytes(&fs::read(model).expect("a file")).expect("a model");
-    let topic = TopicCrawl {
-        name: "sailing".to_owned(),
-        crawler: InternalCrawler::new(fetcher, Arc::new(model), settings.internal, LIMITS),
-        ordering: ordering(&settings.external),
-        goals: Goals::default(),
-        metrics: CrawlMetrics::register(metrics),
-    };
+    let crawl = TopicCrawl::new("sailing", Arc::new(model), settings).expect("a fit model");
+    let metrics = CrawlMetrics::register(metrics);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let store = Arc::new(KeyValueStore::in_memory().expect("memory"));
         let seats = Seats::new(settings.external.crawlers);
-        let opening = ExternalCrawler::open(store, topic, &seats, settings).await;
+        let opening = crawl.open(store, fetcher, &metrics, &seats).await;
         let external = opening.expect("a crawler");
         let start = "https://harbour-sailing.example/".parse();
         let start = start.expect("an address");

@@ -809,6 +809,13 @@ fn nothing_is_touched_before_everything_is_right() {
             "named twice",
         ),
         (
+            format!(
+                "{lead}[external]\nstrategy = 'paper'\n\
+                 [service]\ntopics = ['few']\nmodels = 'models'\n"
+            ),
+            "`sitescout train few --page-classifier centroid`",
+        ),
+        (
             "[service]\nlisten = 'here'\n".to_owned(),
             "an address with a port",
         ),

@@ -14,18 +14,13 @@ use std::time::Duration;
 
 use sitescout::classify::SiteModel;
 use sitescout::config::{FetchSettings, ResolveRule, Settings, StoreSettings};
-use sitescout::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
-};
+use sitescout::external::{CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl};
 use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
-use sitescout::internal::InternalCrawler;
 use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use sitescout::store::{KeyValueStore, StoreError};
 use sitescout::telemetry::Metrics;
 use sitescout::web::PageUrl;
 use tokio::time::sleep;
-
-use crate::LIMITS;
 
 const TOPICS: [&str; 2] = ["astronomy", "sailing"];
 
@@ -81,20 +76,15 @@ impl Process {
         let model = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(model));
         let model = SiteModel::from_bytes(&model.expect("a file")).expect("a model");
         let fetcher = Arc::clone(&self.fetcher);
-        let topic = TopicCrawl {
-            name: topic.to_owned(),
-            crawler: InternalCrawler::new(fetcher, Arc::new(model), self.settings.internal, LIMITS),
-            ordering: ordering(&self.settings.external),
-            goals: Goals {
-                wanted: Some(wanted),
-                max_pages: None,
-            },
-            metrics: self.crawl.clone(),
-        };
+        let crawl = TopicCrawl::new(topic, Arc::new(model), &self.settings);
+        let crawl = crawl.expect("a fit model").with_goals(Goals {
+            wanted: Some(wanted),
+            max_pages: None,
+        });
         let store = Arc::clone(&self.store);
         // With one at a time the order of visits is the same every time.
         let seats = Seats::new(1);
-        let opening = ExternalCrawler::open(store, topic, &seats, &self.settings);
+        let opening = crawl.open(store, fetcher, &self.crawl, &seats);
         opening.await.expect("a crawler")
     }
 

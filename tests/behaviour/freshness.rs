@@ -7,17 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use sitescout::config::Settings;
-use sitescout::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
-};
-use sitescout::internal::InternalCrawler;
+use sitescout::external::{CrawlMetrics, EndReason, Goals, Seats, TopicCrawl};
 use sitescout::store::{DumpLine, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
 use sitescout::telemetry::Metrics;
 use sitescout::verdicts::ShownVerdict;
 use sitescout::web::{UndecidedReason, Verdict};
 use tokio::runtime::Runtime;
 
-use crate::LIMITS;
 use crate::crawling::{Place, hosts, lines, text};
 use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing};
 
@@ -78,19 +74,14 @@ impl History {
     pub(crate) fn crawl(&mut self, web: ScriptedWeb) -> Run {
         let web = Arc::new(web);
         self.metrics = Metrics::new();
-        let internal = self.settings.internal;
-        let topic = TopicCrawl {
-            name: "sailing".to_owned(),
-            crawler: InternalCrawler::new(web.clone(), model(), internal, LIMITS),
-            ordering: ordering(&self.settings.external),
-            goals: self.goals,
-            metrics: CrawlMetrics::register(&self.metrics),
-        };
+        let crawl = TopicCrawl::new("sailing", model(), &self.settings);
+        let crawl = crawl.expect("a fit model").with_goals(self.goals);
+        let metrics = CrawlMetrics::register(&self.metrics);
         let mut shown = Vec::new();
         let (reason, totals) = self.runtime.block_on(async {
             let store = Arc::new(self.store.clone());
             let seats = Seats::new(self.settings.external.crawlers);
-            let opening = ExternalCrawler::open(store, topic, &seats, &self.settings).await;
+            let opening = crawl.open(store, web.clone(), &metrics, &seats).await;
             let external = opening.expect("a crawler");
             let start = self.start.parse().expect("an address");
             external.start_at(vec![start]).await.expect("a start");

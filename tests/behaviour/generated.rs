@@ -236,6 +236,27 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     assert!(told.contains("there are: sailing, cycling"), "{told}");
 }
 
+#[test]
+fn the_demo_refuses_a_strategy_that_its_model_does_not_fit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = "[external]\nstrategy = 'paper'\n";
+    fs::write(directory.path().join("paper.toml"), settings).expect("settings");
+    let refused = Command::new(env!("CARGO_BIN_EXE_sitescout"))
+        .current_dir(&directory)
+        .args(["demo", "--config", "paper.toml", "--sites", "1000"])
+        .output()
+        .expect("an end");
+    assert_eq!(refused.status.code(), Some(78));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for wanted in [
+        "`page_classifier` in [training]",
+        "`sitescout train sailing --page-classifier centroid`",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    assert!(!directory.path().join("sitescout-demo").exists());
+}
+
 /// The hosts that a demo has shown while it crawled.
 fn shown_as_relevant(told: &str) -> Vec<&str> {
     let lines = told.lines().filter(|line| line.starts_with("relevant "));
@@ -326,8 +347,11 @@ fn the_demo_goes_on_after_ctrl_c_and_says_when_there_was_less_to_find_than_was_w
 #[test]
 fn orderings_are_held_against_the_truth() {
     let directory = tempfile::tempdir().expect("a directory");
-    let evaluate = "evaluate generated --generated 800,1 --topic chess --pages 400 40 \
-                    --target-sites 12 --other-sites 60 --json";
+    // One model is learned for `paper` and one for all others, which takes long in this build.
+    let settings = "[training]\npages_per_site = 8\nfolds = 3\n";
+    fs::write(directory.path().join("small.toml"), settings).expect("settings");
+    let evaluate = "evaluate --config small.toml generated --generated 800,1 --topic chess \
+                    --pages 400 40 --target-sites 12 --other-sites 60 --json";
     let output = run(&directory, evaluate);
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let web = GeneratedWeb::new(800, 1);

@@ -13,11 +13,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::config::Settings;
-use sitescout::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, ordering,
-};
+use sitescout::external::{CrawlMetrics, EndReason, Seats, TopicCrawl};
 use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
-use sitescout::internal::InternalCrawler;
 use sitescout::store::{KeyValueStore, NewSite, SiteStore};
 use sitescout::telemetry::{Metrics, clock};
 use sitescout::web::{
@@ -25,7 +22,6 @@ use sitescout::web::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::LIMITS;
 use crate::crashes::site_name;
 use crate::crawling::{Place, lines, text, topics};
 use crate::daemon::Daemon;
@@ -139,15 +135,11 @@ fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled 
         let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
         let seats = Seats::new(settings.external.crawlers);
         let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
-        let topic = TopicCrawl {
-            name: "sailing".to_owned(),
-            crawler: InternalCrawler::new(web.clone(), model, settings.internal, LIMITS),
-            ordering: ordering(&settings.external),
-            goals: Goals::default(),
-            metrics: CrawlMetrics::register(&Metrics::new()),
-        };
+        let crawl = TopicCrawl::new("sailing", model, &settings).expect("a fit model");
+        let metrics = CrawlMetrics::register(&Metrics::new());
         let heard = Arc::clone(&told);
-        let external = ExternalCrawler::open(store.clone(), topic, &seats, &settings).await;
+        let opening = crawl.open(store.clone(), web.clone(), &metrics, &seats);
+        let external = opening.await;
         let external = external
             .expect("it works")
             .with_trouble_listener(Box::new(move |now| {

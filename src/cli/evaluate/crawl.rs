@@ -58,7 +58,6 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     let experiment = CrawlExperiment {
         fetcher: web.fetcher,
         corpus: &corpus,
-        limits: sources::parse_limits(settings),
         settings,
         draws: arguments.draws,
         start_sites: arguments.start_sites as usize,

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::config::Settings;
 use crate::lab::generated::GeneratedWeb;
-use crate::lab::{FoundSites, TruthExperiment, TruthResult};
+use crate::lab::{FoundSites, TopicModels, TruthExperiment, TruthResult};
 use crate::telemetry::grouped;
-use crate::training::{Labels, fit_model};
+use crate::training::Labels;
 
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, Web, WebSource};
@@ -91,7 +91,7 @@ fn learn(
     let labels = Labels::of(examples.clone());
     let corpus = sources::read_corpus(&source, &labels, settings)?;
     let training = &settings.training;
-    let (model, _) = fit_model(topic, &corpus.lexicon, &corpus.examples(topic), training);
+    let models = TopicModels::fit(topic, &corpus.lexicon, &corpus.examples(topic), training);
     let mut pages = arguments.pages.clone();
     pages.sort_unstable();
     let mut sites: Vec<_> = examples.into_iter().map(|(site, _)| site).collect();
@@ -99,10 +99,9 @@ fn learn(
     Ok(TruthExperiment {
         web,
         topic,
-        model: Arc::new(model),
+        models: Arc::new(models),
         targets: sites,
         others,
-        limits: sources::parse_limits(settings),
         settings: settings.clone(),
         pages,
         draws: arguments.draws,

@@ -97,7 +97,10 @@ struct Point {
 pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, Problem> {
     let stored = api.store.topics().await?;
     let plan = Arc::clone(&api.orders.borrow().plan);
-    let planned = plan.topics.iter().map(|topic| topic.name.clone());
+    let planned = plan
+        .topics
+        .iter()
+        .map(|topic| topic.crawl.name().to_owned());
     let mut names: Vec<String> = planned
         .chain(stored.into_iter().map(|(name, _)| name))
         .collect();
@@ -180,8 +183,8 @@ impl Api {
     /// A topic as the settings have it.
     pub(super) fn planned(&self, name: &str) -> Option<PlannedTopic> {
         let orders = self.orders.borrow();
-        let found = orders.plan.topics.iter().find(|topic| topic.name == name);
-        found.cloned()
+        let mut topics = orders.plan.topics.iter();
+        topics.find(|topic| topic.crawl.name() == name).cloned()
     }
 
     /// What a topic does, as whoever has just paused or resumed it is to see it: its loop needs a
@@ -221,8 +224,10 @@ impl Api {
             reason: Some(reason).filter(|reason| *reason != "none"),
             trouble: trouble.map(Trouble::name),
             trouble_advice: trouble.map(Trouble::advice),
-            wanted: planned.as_ref().and_then(|topic| topic.wanted),
-            model: planned.map(|topic| topic.model.fingerprint().to_string()),
+            wanted: planned
+                .as_ref()
+                .and_then(|topic| topic.crawl.goals().wanted),
+            model: planned.map(|topic| topic.crawl.model().fingerprint().to_string()),
             finds: totals.finds,
             relevant: totals.relevant,
             irrelevant: totals.irrelevant,

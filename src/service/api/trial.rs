@@ -109,7 +109,7 @@ pub(super) async fn try_page(
     let judged = spawn_blocking(move || {
         // Held by the work, which goes on when whoever asked has gone.
         let _place = place;
-        TrialResult::of(&page, &planned.model, &limits)
+        TrialResult::of(&page, planned.crawl.model(), &limits)
     });
     match judged.await {
         Ok(result) => Ok(Json(result)),

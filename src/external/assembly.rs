@@ -1,0 +1,156 @@
+//! One way to put a crawl together, for commands, daemon and lab alike.
+//!
+//! A [`TopicCrawl`] says what is crawled for and how; it is made from settings and a model, and
+//! refuses a model that its ordering cannot work with. Opened with a store, a fetcher and seats it
+//! is an [`ExternalCrawler`].
+//!
+//! Invariant: nothing else makes an external crawler, so that a strategy means the same wherever
+//! it is named.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::classify::SiteModel;
+use crate::config::{PageClassifierChoice, Settings};
+use crate::fetch::Fetcher;
+use crate::internal::InternalCrawler;
+use crate::parse::ParseLimits;
+use crate::store::{SiteStore, StoreError};
+
+use super::{CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, ordering};
+
+/// A topic to crawl for, and how.
+#[derive(Clone)]
+pub struct TopicCrawl {
+    pub(super) name: String,
+    model: Arc<SiteModel>,
+    pub(super) ordering: Arc<dyn Ordering>,
+    pub(super) goals: Goals,
+    pub(super) settings: Arc<Settings>,
+}
+
+/// An ordering cannot work with the page classifier of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "the strategy `{ordering}` needs the page classifier `{needed}`, and the model of `{topic}` has \
+     `{found}`: run `sitescout train {topic} --page-classifier {needed}`, with the sites that it was \
+     learned from, or set another `strategy` in [external]"
+)]
+pub struct UnfitModel {
+    ordering: String,
+    topic: String,
+    needed: &'static str,
+    found: String,
+}
+
+// === impl TopicCrawl ===
+
+impl TopicCrawl {
+    /// A crawl by the strategy of the settings, without goals.
+    pub fn new(name: &str, model: Arc<SiteModel>, settings: &Settings) -> Result<Self, UnfitModel> {
+        Self::by(ordering(&settings.external), name, model, settings)
+    }
+
+    /// A crawl by an ordering that settings cannot name.
+    pub fn by(
+        ordering: Arc<dyn Ordering>,
+        name: &str,
+        model: Arc<SiteModel>,
+        settings: &Settings,
+    ) -> Result<Self, UnfitModel> {
+        check_page_classifier(&*ordering, name, model.pages().name())?;
+        Ok(Self {
+            name: name.to_owned(),
+            model,
+            ordering,
+            goals: Goals::default(),
+            settings: Arc::new(settings.clone()),
+        })
+    }
+
+    /// The same, to end when these are reached.
+    #[must_use]
+    pub fn with_goals(self, goals: Goals) -> Self {
+        Self { goals, ..self }
+    }
+
+    /// The name of the topic.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The model that judges.
+    #[must_use]
+    pub fn model(&self) -> &Arc<SiteModel> {
+        &self.model
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn goals(&self) -> Goals {
+        self.goals
+    }
+
+    /// Makes ready to crawl, with a share of the seats.
+    pub async fn open(
+        self,
+        store: Arc<dyn SiteStore>,
+        fetcher: Arc<dyn Fetcher>,
+        metrics: &CrawlMetrics,
+        seats: &Arc<Seats>,
+    ) -> Result<ExternalCrawler, StoreError> {
+        let parse = &self.settings.parse;
+        let limits = ParseLimits {
+            max_links: parse.max_links,
+            max_url_bytes: parse.max_url_bytes,
+        };
+        let model = Arc::clone(&self.model);
+        let crawler = InternalCrawler::new(fetcher, model, self.settings.internal, limits);
+        ExternalCrawler::open(self, store, crawler, metrics, seats).await
+    }
+}
+
+/// Refuses a page classifier that an ordering cannot work with.
+pub fn check_page_classifier(
+    ordering: &dyn Ordering,
+    topic: &str,
+    found: &str,
+) -> Result<(), UnfitModel> {
+    let needed = ordering.page_classifier().map(PageClassifierChoice::name);
+    match needed.filter(|needed| *needed != found) {
+        None => Ok(()),
+        Some(needed) => Err(UnfitModel {
+            ordering: ordering.name().to_owned(),
+            topic: topic.to_owned(),
+            needed,
+            found: found.to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ExternalSettings, Strategy};
+
+    #[test]
+    fn a_page_classifier_is_refused_by_the_paper_alone_and_the_command_is_named() {
+        for strategy in Strategy::ALL {
+            let ordering = ordering(&ExternalSettings {
+                strategy,
+                ..ExternalSettings::default()
+            });
+            let check = |found| check_page_classifier(&*ordering, "sailing", found);
+            assert_eq!(check("centroid"), Ok(()), "{strategy:?}");
+            match (strategy, check("linear")) {
+                (Strategy::Paper, Err(refused)) => {
+                    let command = "`sitescout train sailing --page-classifier centroid`";
+                    assert!(refused.to_string().contains(command), "{refused}");
+                }
+                (_, checked) => assert_eq!(checked, Ok(()), "{strategy:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The models with which orderings are compared: one, unless an ordering asks for another.
+
+use std::sync::Arc;
+
+use crate::classify::{ExampleSite, Lexicon, SiteModel};
+use crate::config::{ExternalSettings, PageClassifierChoice, Strategy, TrainingSettings};
+use crate::external::{Ordering, ordering};
+use crate::training::fit_model;
+
+/// Models of one topic, learned from the same sites by each page classifier that is needed.
+pub struct TopicModels {
+    /// By the page classifier of the settings.
+    usual: Arc<SiteModel>,
+    /// By those that orderings ask for.
+    others: Vec<(PageClassifierChoice, Arc<SiteModel>)>,
+}
+
+// === impl TopicModels ===
+
+impl TopicModels {
+    /// Learns the topic from its examples.
+    #[must_use]
+    pub fn fit(
+        topic: &str,
+        lexicon: &Lexicon,
+        examples: &[ExampleSite<'_>],
+        settings: &TrainingSettings,
+    ) -> Self {
+        let by = |page_classifier| {
+            let settings = TrainingSettings {
+                page_classifier,
+                ..*settings
+            };
+            Arc::new(fit_model(topic, lexicon, examples, &settings).0)
+        };
+        let mut others: Vec<(PageClassifierChoice, Arc<SiteModel>)> = Vec::new();
+        for needed in Strategy::ALL.into_iter().filter_map(needed_by) {
+            let is_known = others.iter().any(|(known, _)| *known == needed);
+            if needed != settings.page_classifier && !is_known {
+                others.push((needed, by(needed)));
+            }
+        }
+        Self {
+            usual: by(settings.page_classifier),
+            others,
+        }
+    }
+
+    /// The model that an ordering is measured with.
+    pub(super) fn of(&self, ordering: &dyn Ordering) -> Arc<SiteModel> {
+        let needed = ordering.page_classifier();
+        let other = self.others.iter().find(|(by, _)| Some(*by) == needed);
+        Arc::clone(other.map_or(&self.usual, |(_, model)| model))
+    }
+}
+
+fn needed_by(strategy: Strategy) -> Option<PageClassifierChoice> {
+    let settings = ExternalSettings {
+        strategy,
+        ..ExternalSettings::default()
+    };
+    ordering(&settings).page_classifier()
+}
