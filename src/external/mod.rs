@@ -330,7 +330,7 @@ impl ExternalCrawler {
         self.renew_at = now + CLAIM_TERM / 4;
         let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
         if !claims.is_empty() {
-            self.store.renew(claims).await?;
+            self.store.renew(claims, now).await?;
         }
         Ok(())
     }

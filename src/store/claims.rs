@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId};
 
 use super::engine::{Engine, Entry};
@@ -198,8 +197,9 @@ impl State {
 pub(super) fn renew(
     changes: Changing<'_, '_>,
     claims: Vec<Claim>,
+    now: SystemTime,
 ) -> Result<Vec<Claim>, StoreError> {
-    let expires = clock::now() + CLAIM_TERM;
+    let expires = now + CLAIM_TERM;
     let mut renewed = Vec::with_capacity(claims.len());
     for claim in claims {
         if let Some(held) = held(changes, &claim)? {

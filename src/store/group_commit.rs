@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ pub(super) enum Order {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, Taking, Reply<Taken>),
-    Renew(Vec<Claim>, Reply<Vec<Claim>>),
+    Renew(Vec<Claim>, SystemTime, Reply<Vec<Claim>>),
     Record(Vec<Outcome>, Reply<Vec<Recorded>>),
     Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
@@ -312,7 +312,9 @@ fn carry_out(
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
             settle(loaded, transaction, reply)
         }
-        Order::Renew(held, reply) => settle(claims::renew(transaction, held), transaction, reply),
+        Order::Renew(held, now, reply) => {
+            settle(claims::renew(transaction, held, now), transaction, reply)
+        }
         Order::Record(outcomes, reply) => {
             settle(ledger.record(transaction, &outcomes), transaction, reply)
         }

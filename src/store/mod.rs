@@ -110,9 +110,9 @@ pub trait SiteStore: Send + Sync {
     /// reported on, and nobody else until it is.
     async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError>;
 
-    /// Gives claims more time. Of those that have ended, nothing is returned, and their visits are in
-    /// vain.
-    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError>;
+    /// Gives claims more time, counted from `now`. Those that have ended are not returned, and reports
+    /// under them will be stale.
+    async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError>;
 
     /// Records what became of sites that were handed out. Durable when it returns. For each
     /// outcome, what came of it.
@@ -733,8 +733,10 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
-        self.writer.order(|reply| Order::Renew(claims, reply)).await
+    async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError> {
+        self.writer
+            .order(|reply| Order::Renew(claims, now, reply))
+            .await
     }
 
     async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError> {

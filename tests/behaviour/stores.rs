@@ -968,7 +968,10 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
         let first = shelf.claim("a.example");
         assert_eq!(first.expires, begin + CLAIM_TERM);
         assert!(shelf.take(2).await.is_empty(), "both are held");
-        let renewed = shelf.store.renew(vec![shelf.claim("b.test")]).await;
+        let renewed = shelf
+            .store
+            .renew(vec![shelf.claim("b.test")], SystemTime::now())
+            .await;
         let renewed = renewed.expect("a store");
         assert_eq!(renewed.len(), 1);
         assert!(renewed[0].expires > first.expires + minute);
@@ -978,7 +981,10 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
         assert!(second.number > first.number, "numbers only grow");
         assert_eq!(second.owner, first.owner);
         // The first visitor can neither keep it nor report on it.
-        let renewed = shelf.store.renew(vec![first.clone()]).await;
+        let renewed = shelf
+            .store
+            .renew(vec![first.clone()], SystemTime::now())
+            .await;
         assert_eq!(renewed.expect("a store"), []);
         let stale = outcome(first, Verdict::Irrelevant, Vec::new());
         let recorded = shelf.store.record(vec![stale]).await;
