@@ -49,8 +49,8 @@ use serving::Server;
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    BorderCaps, DirectoryStore, Edit, KeyValueStore, NewSite, Outcome, Resolution, SiteStore,
-    Taking, TopicOpening,
+    BorderCaps, CrawlStore, Edit, EditStore, KeyValueStore, NewSite, Outcome, ReadStore,
+    Resolution, Taking, TopicOpening,
 };
 use sitescout::web::{
     ModelFingerprint, PageKind, PageStep, PageUrl, SiteConfidence, SiteReport, SiteVisit,
@@ -439,7 +439,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
     let is_paused = true;
     let paused = store.edit(Edit::Pause { topic, is_paused }).await;
     paused.expect("a store");
-    store.last_number()
+    store.heads().await.expect("a store").last_number
 }
 
 fn entrance(number: u64) -> PageUrl {

@@ -53,8 +53,8 @@ use serde::{Deserialize, Serialize};
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Resolution, SiteStore, StoreError,
-    TakenSite, Taking, TopicId, TopicOpening,
+    BorderCaps, CrawlStore, KeyValueStore, NewEdge, NewSite, Outcome, ReadStore, Resolution,
+    StoreError, TakenSite, Taking, TopicId, TopicOpening,
 };
 use sitescout::web::{ModelFingerprint, PageUrl, SiteReport, SiteVisit, Verdict};
 use tokio::runtime::Runtime;

@@ -60,7 +60,7 @@ use sitescout::config::{ResolveRule, Settings};
 use sitescout::external::{CrawlMetrics, Goals, Seats, TopicCrawl};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::parse::{self, ParseLimits};
-use sitescout::store::{KeyValueStore, SiteStore};
+use sitescout::store::{CrawlStore, KeyValueStore};
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
 use sitescout::web::{FetchedPage, PageKind, PageUrl, Transfer};
@@ -317,7 +317,7 @@ fn crawl(
         Side::InMemory => KeyValueStore::in_memory(),
         _ => KeyValueStore::open(state.path(), &settings.store),
     };
-    let store: Arc<dyn SiteStore> = Arc::new(store.expect("a store"));
+    let store: Arc<dyn CrawlStore> = Arc::new(store.expect("a store"));
     let metrics = FetchMetrics::register(&Metrics::new());
     let mut clock = CpuClock::of_process("self");
     let start = clock.now();
@@ -357,7 +357,7 @@ fn crawl(
 }
 
 /// The pages behind all verdicts, a line for each host.
-async fn pages_read(store: &dyn SiteStore) -> String {
+async fn pages_read(store: &dyn CrawlStore) -> String {
     let topics = store.topics().await.expect("a store");
     let (_, topic) = topics[0];
     let judged = store.judged(topic, 0, usize::MAX).await.expect("a store");

@@ -62,7 +62,7 @@ use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
 use sitescout::store::{
-    Averaging, KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, TopicTotals,
+    Averaging, CrawlStore, KeyValueStore, NewEdge, Rank, Ranking, Standing, TopicTotals,
 };
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
@@ -328,7 +328,7 @@ async fn crawl(
     });
     let figures = CrawlMetrics::register(&Metrics::new());
     let seats = Seats::new(options.crawlers);
-    let kept: Arc<dyn SiteStore> = Arc::new(store.clone());
+    let kept: Arc<dyn CrawlStore> = Arc::new(store.clone());
     let opening = topic.open(kept, Arc::clone(&web) as _, &figures, &seats);
     let external = opening.await.expect("a crawler");
     external.start_at(starts).await.expect("a store");

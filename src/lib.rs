@@ -45,7 +45,7 @@
 //! [`lab`] measures how well that works.
 //!
 //! Which site comes next is decided by an [`external::ExternalCrawler`]: it takes the best
-//! sites of the border from a [`store::SiteStore`], and every report goes back there through
+//! sites of the border from a [`store::CrawlStore`], and every report goes back there through
 //! [`verdicts::Ledger`], as one record, before anybody is shown its verdict.
 //!
 //! A page begins as a [`web::PageUrl`], in the one canonical spelling it has. A

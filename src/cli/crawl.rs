@@ -16,7 +16,7 @@ use crate::config::{Settings, Strategy};
 use crate::external::{
     CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end,
 };
-use crate::store::{DirectoryStore, KeyValueStore, SiteStore, StoreError, TopicTotals};
+use crate::store::{CrawlStore, KeyValueStore, ReadStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
 use crate::verdicts::ShownVerdict;
 use crate::web::PageUrl;
@@ -165,7 +165,7 @@ fn open_topic(
 /// Crawls for all topics at once, until each has a reason to end.
 async fn crawl(
     topics: Vec<(TopicCrawl, Vec<PageUrl>)>,
-    store: Arc<dyn SiteStore>,
+    store: Arc<dyn CrawlStore>,
     web: &Web,
     json: bool,
     settings: &Settings,

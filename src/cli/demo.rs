@@ -23,7 +23,7 @@ use crate::external::{
     check_page_classifier, ordering,
 };
 use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
-use crate::store::{Evidence, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
+use crate::store::{CrawlStore, Evidence, JudgedSite, KeyValueStore, ReadStore, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
 use crate::training::{Labels, fit_model};
 use crate::web::{PageUrl, Scheme, SiteId};
@@ -255,7 +255,7 @@ impl Demo {
             wanted: Some(self.wanted),
             max_pages: None,
         };
-        let kept: Arc<dyn SiteStore> = Arc::new(store.clone());
+        let kept: Arc<dyn CrawlStore> = Arc::new(store.clone());
         let ended = sources::runtime()?.block_on(async {
             let external = self.open(kept, model, &web, self.settings.external.strategy, goals);
             let external = external.await?;
@@ -313,7 +313,7 @@ impl Demo {
             grouped(pages)
         ))?;
         let web = Web::open(&[], &[], None, &self.settings)?;
-        let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
+        let store: Arc<dyn CrawlStore> = Arc::new(KeyValueStore::in_memory()?);
         let goals = Goals {
             wanted: None,
             max_pages: Some(pages),
@@ -337,7 +337,7 @@ impl Demo {
 
     async fn open(
         &self,
-        store: Arc<dyn SiteStore>,
+        store: Arc<dyn CrawlStore>,
         model: &Arc<SiteModel>,
         web: &Web,
         strategy: Strategy,

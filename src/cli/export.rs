@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::config::{ListFormat, Settings};
-use crate::store::KeyValueStore;
+use crate::store::{DumpStore, KeyValueStore};
 use crate::verdicts::{List, ListError, beside, put_in_place};
 
 use super::ExitCode;

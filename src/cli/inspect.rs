@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::store::{EvidenceStep, Opinion, SiteFile, SiteStore};
+use crate::store::{EvidenceStep, Opinion, ReadStore, SiteFile};
 use crate::web::{SiteId, UndecidedReason};
 
 use super::ExitCode;

@@ -18,7 +18,7 @@ use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
 use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
-use crate::store::{KeyValueStore, SiteStore, StoreError, TopicId};
+use crate::store::{KeyValueStore, ReadStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;

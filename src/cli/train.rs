@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::config::{Settings, TopicDefinition};
-use crate::store::{DirectoryStore, Opinion, StoreError};
+use crate::store::{Opinion, ReadStore, StoreError};
 use crate::training::{Card, Labels, OTHER, fit_model};
 use crate::web::SiteId;
 

@@ -16,7 +16,7 @@ use crate::config::{PageClassifierChoice, Settings};
 use crate::fetch::Fetcher;
 use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
-use crate::store::{SiteStore, StoreError};
+use crate::store::{CrawlStore, StoreError};
 
 use super::{CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, ordering};
 
@@ -96,7 +96,7 @@ impl TopicCrawl {
     /// Makes ready to crawl, with a share of the seats.
     pub async fn open(
         self,
-        store: Arc<dyn SiteStore>,
+        store: Arc<dyn CrawlStore>,
         fetcher: Arc<dyn Fetcher>,
         metrics: &CrawlMetrics,
         seats: &Arc<Seats>,

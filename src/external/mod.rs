@@ -34,7 +34,7 @@ use tokio::time::{Instant, sleep};
 use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    BorderCaps, CLAIM_TERM, Claim, NewEdge, NewSite, Progress, REJUDGED, Ranking, SiteStore,
+    BorderCaps, CLAIM_TERM, Claim, CrawlStore, NewEdge, NewSite, Progress, REJUDGED, Ranking,
     StoreError, TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
 };
 use crate::telemetry::{Heartbeat, clock};
@@ -92,7 +92,7 @@ pub enum EndReason {
 
 /// Crawls for one topic. [`TopicCrawl::open`] puts it together.
 pub struct ExternalCrawler {
-    store: Arc<dyn SiteStore>,
+    store: Arc<dyn CrawlStore>,
     topic: TopicId,
     ledger: Ledger,
     ordering: Arc<dyn Ordering>,
@@ -128,7 +128,7 @@ impl ExternalCrawler {
     /// Makes ready to crawl for a topic, with a share of the seats.
     async fn open(
         topic: TopicCrawl,
-        store: Arc<dyn SiteStore>,
+        store: Arc<dyn CrawlStore>,
         crawler: InternalCrawler,
         metrics: &CrawlMetrics,
         seats: &Arc<Seats>,

@@ -14,7 +14,7 @@ use crate::config::{ExternalSettings, NoindexPolicy, PageClassifierChoice, Setti
 use crate::external::{CrawlMetrics, Ordering, Seats, TopicCrawl, UnfitModel, edges_of, ordering};
 use crate::fetch::Fetcher;
 use crate::store::{
-    Averaging, KeyValueStore, NewEdge, Rank, Ranking, SiteStore, Standing, StoreError, TopicTotals,
+    Averaging, CrawlStore, KeyValueStore, NewEdge, Rank, Ranking, Standing, StoreError, TopicTotals,
 };
 use crate::telemetry::Metrics;
 use crate::verdicts::ShownVerdict;
@@ -103,7 +103,7 @@ impl Walk {
         settings.internal.noindex = NoindexPolicy::List;
         let model = self.models.of(&*ordering);
         let crawl = TopicCrawl::by(ordering, model.topic(), Arc::clone(&model), &settings)?;
-        let store: Arc<dyn SiteStore> = Arc::new(KeyValueStore::in_memory()?);
+        let store: Arc<dyn CrawlStore> = Arc::new(KeyValueStore::in_memory()?);
         let fetcher = Arc::clone(&self.fetcher);
         let metrics = CrawlMetrics::register(&Metrics::new());
         let opening = crawl.open(store, fetcher, &metrics, &Seats::new(1)).await;

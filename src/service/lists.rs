@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::store::{DirectoryStore, StoreError};
+use crate::store::{ReadStore, StoreError};
 use crate::verdicts::{List, ListError};
 
 use super::Orders;
 
 /// Writes lists that have changed, until it is dropped.
-pub(super) async fn keep(store: Arc<dyn DirectoryStore>, mut orders: watch::Receiver<Orders>) {
+pub(super) async fn keep(store: Arc<dyn ReadStore>, mut orders: watch::Receiver<Orders>) {
     let mut written: BTreeMap<String, u64> = BTreeMap::new();
     loop {
         let now = orders.borrow_and_update().clone();
@@ -34,7 +34,7 @@ pub(super) async fn keep(store: Arc<dyn DirectoryStore>, mut orders: watch::Rece
 }
 
 async fn write_changed(
-    store: &dyn DirectoryStore,
+    store: &dyn ReadStore,
     now: &Orders,
     written: &mut BTreeMap<String, u64>,
 ) -> Result<(), StoreError> {
@@ -52,8 +52,8 @@ async fn write_changed(
         {
             continue;
         }
-        let head = store.feed_heads().borrow().get(&topic).copied();
-        let head = head.unwrap_or_default();
+        let heads = store.heads().await?;
+        let head = heads.lists.get(&topic).copied().unwrap_or_default();
         if written.get(&name) == Some(&head) {
             continue;
         }

@@ -47,7 +47,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::config::Settings;
 use crate::external::{CrawlMetrics, Seats, TopicCrawl, latest_end};
 use crate::fetch::{Fetcher, LiveWeb};
-use crate::store::{DirectoryStore, SiteStore, StoreError};
+use crate::store::{CrawlStore, EditStore, ReadStore, Store, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics, clock};
 use crate::web::PageUrl;
 use api::Api;
@@ -97,7 +97,7 @@ pub struct Service {
     /// Where the API and the dashboard are served, if they are.
     pub api_listener: Option<std::net::TcpListener>,
     /// Where everything found is kept.
-    pub store: Arc<dyn DirectoryStore>,
+    pub store: Arc<dyn Store>,
     /// Where pages come from.
     pub web: Arc<LiveWeb>,
     /// The figures of the process.
@@ -187,7 +187,10 @@ impl Service {
         if let Some(api) = self.api(&orders, &board, probes)? {
             servers.spawn(api);
         }
-        servers.spawn(lists::keep(Arc::clone(&self.store), followed.clone()));
+        servers.spawn(lists::keep(
+            Arc::clone(&self.store) as Arc<dyn ReadStore>,
+            followed.clone(),
+        ));
         let mut crew = Crew {
             seats: Seats::new(orders.borrow().plan.settings.external.crawlers),
             metrics: CrawlMetrics::register(&self.metrics),
@@ -300,7 +303,7 @@ impl Service {
             ServiceError::Listen(settings.listen.unwrap_or(unknown), "api", error)
         })?;
         let api = Api {
-            store: Arc::clone(&self.store),
+            store: Arc::clone(&self.store) as Arc<dyn EditStore>,
             web: Arc::clone(&self.web),
             metrics: self.metrics.clone(),
             board: Arc::clone(board),
@@ -355,7 +358,7 @@ impl Crew<'_> {
             self.board.add(&name);
             let topic_loop = TopicLoop {
                 name: name.clone(),
-                store: Arc::clone(&self.service.store) as Arc<dyn SiteStore>,
+                store: Arc::clone(&self.service.store) as Arc<dyn CrawlStore>,
                 fetcher: Arc::clone(&self.service.web) as Arc<dyn Fetcher>,
                 seats: Arc::clone(&self.seats),
                 metrics: self.metrics.clone(),

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::external::{CrawlMetrics, EndReason, ExternalCrawler, Seats};
 use crate::fetch::Fetcher;
-use crate::store::{REJUDGED, SiteStore, StoreError, TopicId, TopicTotals};
+use crate::store::{CrawlStore, REJUDGED, StoreError, TopicId, TopicTotals};
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::ShownVerdict;
 
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_secs(5);
 /// Crawls for one topic as long as the service runs.
 pub(super) struct TopicLoop {
     pub(super) name: String,
-    pub(super) store: Arc<dyn SiteStore>,
+    pub(super) store: Arc<dyn CrawlStore>,
     pub(super) fetcher: Arc<dyn Fetcher>,
     pub(super) seats: Arc<Seats>,
     pub(super) metrics: CrawlMetrics,

@@ -4,26 +4,48 @@
 //! Three may speak about a site, and the stronger wins: the operator, who blocks hosts; an
 //! editor, who accepts or rejects a site; the machine, whose verdict is kept beside both.
 //!
-//! Promises, beyond those of [`SiteStore`]:
+//! Promises, beyond those of [`CrawlStore`]:
 //! - The feed of a topic holds, for each site that was ever on its list, the last change, under
 //!   a number of the sequence. Whoever has read up to a number misses nothing by going on from
 //!   there, for ever: a site that changes again gets a higher number.
 //! - An edit is durable when it returns. A machine never undoes one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::mpsc;
 
-use crate::web::SiteId;
+use crate::web::{PageUrl, SiteId};
 
-use super::{CurvePoint, JudgedSite, SiteStore, StoreError, TopicId};
+use super::{
+    CurvePoint, DumpLine, JudgedSite, Progress, SiteFile, StoreError, TopicId, TopicTotals,
+};
 
-/// What readers and editors ask of a store.
+/// What readers ask of a store. They can take nothing and change nothing.
 #[async_trait]
-pub trait DirectoryStore: SiteStore {
+pub trait ReadStore: Send + Sync {
+    /// All topics there are.
+    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError>;
+
+    /// How a topic stands.
+    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError>;
+
+    /// How the crawl for a topic goes.
+    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError>;
+
+    /// Verdicts of a topic in the order of their numbers, those after `after`.
+    async fn judged(
+        &self,
+        topic: TopicId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<JudgedSite>, StoreError>;
+
+    /// Everything known about a site.
+    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError>;
+
     /// Changes of a topic's list in the order of their numbers, those after `after`.
     async fn feed(
         &self,
@@ -32,15 +54,15 @@ pub trait DirectoryStore: SiteStore {
         most: usize,
     ) -> Result<Vec<FeedEntry>, StoreError>;
 
-    /// The number of the last change of each list. Whoever follows a feed waits for it.
-    fn feed_heads(&self) -> watch::Receiver<FeedHeads>;
+    /// How far the sequence and the lists have come.
+    async fn heads(&self) -> Result<Heads, StoreError>;
 
-    /// Which store it is: another one after an import, so that whoever follows a feed does not
-    /// go on with numbers that mean something else.
+    /// Waits until the list of a topic has a change after `after`.
+    async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError>;
+
+    /// Which store it is: another one after an import, so that a reader of a feed does not go on with
+    /// numbers that mean something else.
     async fn identity(&self) -> Result<String, StoreError>;
-
-    /// The last number of the sequence that is durable.
-    fn last_number(&self) -> u64;
 
     /// Judged sites that answer a description, a portion at a time.
     async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError>;
@@ -87,13 +109,37 @@ pub trait DirectoryStore: SiteStore {
 
     /// How a crawl went, from its beginning on.
     async fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError>;
+}
 
-    /// Does what a person wants.
+/// What editors and operators ask of a store.
+#[async_trait]
+pub trait EditStore: ReadStore {
+    /// Takes start sites up; says how many of them were not known. The topic must be open.
+    async fn add_starts(&self, topic: TopicId, starts: Vec<PageUrl>) -> Result<usize, StoreError>;
+
+    /// Does what a person wants. Durable when it returns.
     async fn edit(&self, edit: Edit) -> Result<Edited, StoreError>;
 }
 
-/// The number of the last durable change of each list.
-pub type FeedHeads = std::collections::BTreeMap<TopicId, u64>;
+/// Moving everything from one store to another.
+#[async_trait]
+pub trait DumpStore: Send + Sync {
+    /// Every record, in an order in which they can be read again. What is written meanwhile may be
+    /// seen in part.
+    fn dump(&self) -> mpsc::Receiver<Result<DumpLine, StoreError>>;
+
+    /// Adds records that another store has dumped. Durable when it returns.
+    async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError>;
+}
+
+/// How far a store has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heads {
+    /// The last number of the sequence that is durable.
+    pub last_number: u64,
+    /// The number of the last durable change of each list.
+    pub lists: BTreeMap<TopicId, u64>,
+}
 
 /// A change of a list.
 #[derive(Debug, Clone, PartialEq)]

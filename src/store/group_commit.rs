@@ -30,7 +30,7 @@ use super::records::StoreRecord;
 use super::state::{Left, State};
 use super::transaction::Transaction;
 use super::{
-    Claim, Edit, Edited, FeedHeads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
+    Claim, Edit, Edited, Heads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
     TopicOpening,
 };
 
@@ -75,7 +75,7 @@ struct Notes {
     /// The number of the last verdict that is durable.
     durable: AtomicU64,
     /// The number of the last durable change of each list.
-    feed_heads: watch::Sender<FeedHeads>,
+    heads: watch::Sender<Heads>,
     /// Odd while something was applied that is not synced yet; it grows with every change of that.
     commit: Mutex<u64>,
     is_at_rest: Condvar,
@@ -128,9 +128,9 @@ impl Writer {
         self.notes.read_between_commits(read)
     }
 
-    /// The number of the last durable change of each list, as it grows.
-    pub(super) fn feed_heads(&self) -> watch::Receiver<FeedHeads> {
-        self.notes.feed_heads.subscribe()
+    /// How far the sequence and the lists have come, as they grow.
+    pub(super) fn heads(&self) -> watch::Receiver<Heads> {
+        self.notes.heads.subscribe()
     }
 
     /// Notes from now on how long commits take, and what caps drop.
@@ -269,15 +269,18 @@ impl Notes {
         if before == store.last_seq {
             return Ok(());
         }
-        let mut heads = FeedHeads::new();
+        let mut heads = Heads {
+            last_number: store.last_seq,
+            ..Heads::default()
+        };
         for number in 1..=store.topics {
             let topic = TopicId(number);
             let prefix = keys::of_topic(kind::LIST_CHANGE, topic);
             let last = engine.scan_back(&prefix, None).next().transpose()?;
             let head = last.and_then(|(key, _)| keys::list_number(&key));
-            heads.insert(topic, head.unwrap_or_default());
+            heads.lists.insert(topic, head.unwrap_or_default());
         }
-        self.feed_heads.send_if_modified(|known| {
+        self.heads.send_if_modified(|known| {
             let has_changed = *known != heads;
             *known = heads;
             has_changed
@@ -349,7 +352,9 @@ mod tests {
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
-    use crate::store::{BorderCaps, KeyValueStore, Rank, Ranking, Resolution, SiteStore, Standing};
+    use crate::store::{
+        BorderCaps, CrawlStore, KeyValueStore, Rank, Ranking, ReadStore, Resolution, Standing,
+    };
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
 
     /// Notes what is asked of the disk, and fails if it is told to.

@@ -1,8 +1,8 @@
 //! What survives a crash: the graph of sites, the border, verdicts and their evidence.
 //!
-//! [`SiteStore`] is the door for crawlers, [`DirectoryStore`] for readers and editors. Behind both
-//! stands one ordered map of bytes, on disk or in memory ([`KeyValueStore`]); whoever crawls cannot
-//! tell which.
+//! There are three doors: [`CrawlStore`] for crawlers, [`ReadStore`] for readers, who can take nothing,
+//! and [`EditStore`] for editors and operators; and [`DumpStore`] for moving to another store. Behind
+//! all of them stands one ordered map of bytes, on disk or in memory ([`KeyValueStore`]).
 //!
 //! # The life of a site in a topic
 //!
@@ -72,7 +72,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::config::{HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::{Metrics, clock};
@@ -80,8 +80,8 @@ use crate::web::{ModelFingerprint, PageUrl, Platforms, SiteId, SiteReport, Verdi
 use browsing::Reader;
 pub use curve::CurvePoint;
 pub use directory::{
-    Block, Decision, DirectoryStore, Edit, Edited, FeedEntry, FeedHeads, FoundSite, ListChange,
-    Opinion, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
+    Block, Decision, DumpStore, Edit, EditStore, Edited, FeedEntry, FoundSite, Heads, ListChange,
+    Opinion, ReadStore, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
 };
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
@@ -90,14 +90,11 @@ pub use import::Import;
 pub use progress::{PageWindow, Progress, Tally};
 use sled_engine::SledEngine;
 
-/// What survives a crash. Verbs are few and batched, and hand nothing out that refers back.
+/// What crawlers need of a store. Verbs are few and batched, and hand nothing out that refers back.
 #[async_trait]
-pub trait SiteStore: Send + Sync {
+pub trait CrawlStore: ReadStore {
     /// Makes a topic ready, with the border in the order of `ranking`.
     async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError>;
-
-    /// All topics there are.
-    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError>;
 
     /// Takes sites up into the border; says how many of them were not known.
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError>;
@@ -107,7 +104,7 @@ pub trait SiteStore: Send + Sync {
     /// that are to be looked at again. Durable when it returns.
     ///
     /// A site under which processes have died is handed out alone: not before all others are
-    /// reported on, and nobody else until it is.
+    /// reported on, and none other until it is.
     async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError>;
 
     /// Gives claims more time, counted from `now`. Those that have ended are not returned, and reports
@@ -118,30 +115,18 @@ pub trait SiteStore: Send + Sync {
     /// outcome, what came of it.
     async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError>;
 
-    /// How a topic stands.
-    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError>;
-
-    /// How the crawl for a topic goes.
-    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError>;
-
     /// Addresses at which so many sites were judged, or more, as
     /// [`shared_address`](crate::web::shared_address) has them.
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError>;
 
     /// When the next sites that were visited before are due.
     async fn next_due(&self, topic: TopicId) -> Result<NextDue, StoreError>;
-
-    /// Verdicts of a topic in the order of their numbers, those after `after`.
-    async fn judged(
-        &self,
-        topic: TopicId,
-        after: u64,
-        most: usize,
-    ) -> Result<Vec<JudgedSite>, StoreError>;
-
-    /// Everything known about a site.
-    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError>;
 }
+
+/// Everything that a process needs that crawls, serves and edits.
+pub trait Store: CrawlStore + EditStore {}
+
+impl<S: CrawlStore + EditStore> Store for S {}
 
 /// The time at which sites are due whose verdicts come from a model that the topic no longer
 /// has: before any that asked to be visited later.
@@ -627,23 +612,6 @@ impl KeyValueStore {
         })
     }
 
-    /// Every record of the store, in an order in which they can be read again. Whoever writes
-    /// meanwhile may be seen in part.
-    #[must_use]
-    pub fn dump(&self) -> mpsc::Receiver<Result<DumpLine, StoreError>> {
-        let (sender, lines) = mpsc::channel(LINES_AHEAD);
-        let engine = Arc::clone(&self.engine);
-        std::thread::spawn(move || {
-            dump::dump(&*engine, |line| sender.blocking_send(line).is_ok());
-        });
-        lines
-    }
-
-    /// Adds records that another store has dumped. Durable when it returns.
-    pub async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
-        self.writer.order(|reply| Order::Load(lines, reply)).await
-    }
-
     /// Compares the clock of this machine with the newest verdict. One that is more than a day
     /// before it, or more than five years after, is an error: certificates would be refused,
     /// evidence forgotten, and rechecks put off by years.
@@ -710,15 +678,11 @@ impl KeyValueStore {
 }
 
 #[async_trait]
-impl SiteStore for KeyValueStore {
+impl CrawlStore for KeyValueStore {
     async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError> {
         self.writer
             .order(|reply| Order::OpenTopic(topic, reply))
             .await
-    }
-
-    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError> {
-        self.read(reading::topics).await
     }
 
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError> {
@@ -745,16 +709,6 @@ impl SiteStore for KeyValueStore {
             .await
     }
 
-    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
-        self.read(move |engine| reading::totals(engine, topic))
-            .await
-    }
-
-    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
-        self.read(move |engine| reading::progress(engine, topic))
-            .await
-    }
-
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError> {
         self.read(move |engine| reading::full_addresses(engine, topic, sites))
             .await
@@ -762,6 +716,23 @@ impl SiteStore for KeyValueStore {
 
     async fn next_due(&self, topic: TopicId) -> Result<NextDue, StoreError> {
         self.read(move |engine| reading::next_due(engine, topic))
+            .await
+    }
+}
+
+#[async_trait]
+impl ReadStore for KeyValueStore {
+    async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
+        self.read(move |engine| reading::progress(engine, topic))
+            .await
+    }
+
+    async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError> {
+        self.read(reading::topics).await
+    }
+
+    async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
+        self.read(move |engine| reading::totals(engine, topic))
             .await
     }
 
@@ -780,10 +751,7 @@ impl SiteStore for KeyValueStore {
         let site = site.clone();
         self.browse(move |reader| reader.site(topic, &site)).await
     }
-}
 
-#[async_trait]
-impl DirectoryStore for KeyValueStore {
     async fn feed(
         &self,
         topic: TopicId,
@@ -794,16 +762,8 @@ impl DirectoryStore for KeyValueStore {
             .await
     }
 
-    fn feed_heads(&self) -> watch::Receiver<FeedHeads> {
-        self.writer.feed_heads()
-    }
-
     async fn identity(&self) -> Result<String, StoreError> {
         self.browse(|reader| reader.identity()).await
-    }
-
-    fn last_number(&self) -> u64 {
-        self.writer.durable()
     }
 
     async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError> {
@@ -850,8 +810,47 @@ impl DirectoryStore for KeyValueStore {
         self.browse(move |reader| reader.curve(topic)).await
     }
 
+    async fn heads(&self) -> Result<Heads, StoreError> {
+        Ok(self.writer.heads().borrow().clone())
+    }
+
+    async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError> {
+        let is_new = |heads: &Heads| heads.lists.get(&topic).is_some_and(|last| *last > after);
+        match self.writer.heads().wait_for(is_new).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(StoreError::Closed("its thread has ended".to_owned())),
+        }
+    }
+}
+
+#[async_trait]
+impl EditStore for KeyValueStore {
+    async fn add_starts(&self, topic: TopicId, starts: Vec<PageUrl>) -> Result<usize, StoreError> {
+        let new = starts.into_iter().map(|entrance| NewSite {
+            entrance,
+            is_start: true,
+        });
+        self.enter(topic, new.collect()).await
+    }
+
     async fn edit(&self, edit: Edit) -> Result<Edited, StoreError> {
         self.writer.order(|reply| Order::Edit(edit, reply)).await
+    }
+}
+
+#[async_trait]
+impl DumpStore for KeyValueStore {
+    fn dump(&self) -> mpsc::Receiver<Result<DumpLine, StoreError>> {
+        let (sender, lines) = mpsc::channel(LINES_AHEAD);
+        let engine = Arc::clone(&self.engine);
+        std::thread::spawn(move || {
+            dump::dump(&*engine, |line| sender.blocking_send(line).is_ok());
+        });
+        lines
+    }
+
+    async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
+        self.writer.order(|reply| Order::Load(lines, reply)).await
     }
 }
 

@@ -29,8 +29,8 @@ use tokio::time::Instant;
 use super::engine::{Changes, Engine, Entry};
 use super::sled_engine::SledEngine;
 use super::{
-    BorderCaps, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
-    Standing, StoreError, TakenSite, Taking, TopicOpening,
+    BorderCaps, CrawlStore, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, ReadStore,
+    Resolution, Standing, StoreError, TakenSite, Taking, TopicOpening,
 };
 use crate::config::{OldVerdicts, StoreSettings};
 use crate::web::{

@@ -206,7 +206,7 @@ mod tests {
     use crate::config::{OldVerdicts, StoreSettings};
     use crate::store::engine::{Changes, MemoryEngine};
     use crate::store::{
-        BorderCaps, KeyValueStore, NewSite, Outcome, Rank, Ranking, Resolution, SiteStore,
+        BorderCaps, CrawlStore, KeyValueStore, NewSite, Outcome, Rank, Ranking, Resolution,
         Standing, TakenSite, Taking, TopicOpening,
     };
     use crate::telemetry::clock;

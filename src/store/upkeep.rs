@@ -579,7 +579,7 @@ mod tests {
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::{
-        BorderCaps, KeyValueStore, NewSite, SiteStore, Standing, Taking, TopicOpening,
+        BorderCaps, CrawlStore, KeyValueStore, NewSite, Standing, Taking, TopicOpening,
     };
 
     /// In the order of discovery, or against it.

@@ -12,9 +12,7 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 
 use crate::config::{HostLists, ListFormat};
-use crate::store::{
-    DirectoryStore, JudgedSite, Opinion, SitePlace, SiteQuery, StoreError, TopicId,
-};
+use crate::store::{JudgedSite, Opinion, ReadStore, SitePlace, SiteQuery, StoreError, TopicId};
 use crate::web::{UndecidedReason, harmless_json};
 
 /// So many sites are read at a time.
@@ -83,10 +81,10 @@ impl List {
     /// Writes it line by line, as it is at the beginning; what changes meanwhile is not in it.
     pub async fn write(
         &self,
-        store: &dyn DirectoryStore,
+        store: &dyn ReadStore,
         out: &mut (dyn Write + Send),
     ) -> Result<(), ListError> {
-        let end = store.last_number();
+        let end = store.heads().await?.last_number;
         if self.format == ListFormat::Csv {
             writeln!(out, "{CSV_HEADER}")?;
         }
@@ -109,16 +107,15 @@ impl List {
 
     /// Writes it to a file. A list that changes while it is written is written again, some times:
     /// who moves to another number meanwhile may have been missed.
-    pub async fn write_to_file(
-        &self,
-        store: &dyn DirectoryStore,
-        path: &Path,
-    ) -> Result<(), ListError> {
-        let head = || store.feed_heads().borrow().get(&self.topic).copied();
+    pub async fn write_to_file(&self, store: &dyn ReadStore, path: &Path) -> Result<(), ListError> {
+        let head = async || {
+            let heads = store.heads().await?;
+            Ok::<_, StoreError>(heads.lists.get(&self.topic).copied())
+        };
         let failed = |error: io::Error| ListError::File(path.to_owned(), error);
         let mut attempt = 1;
         let file = loop {
-            let before = head();
+            let before = head().await?;
             let mut out = BufWriter::new(beside(path).map_err(failed)?);
             match self.write(store, &mut out).await {
                 Err(ListError::Output(error)) => return Err(failed(error)),
@@ -127,7 +124,7 @@ impl List {
             let file = out
                 .into_inner()
                 .map_err(|error| failed(error.into_error()))?;
-            if head() == before || attempt == ATTEMPTS {
+            if attempt == ATTEMPTS || head().await? == before {
                 break file;
             }
             attempt += 1;
@@ -150,7 +147,7 @@ impl List {
     /// A portion of the verdicts, and where the next begins.
     async fn verdicts(
         &self,
-        store: &dyn DirectoryStore,
+        store: &dyn ReadStore,
         after: u64,
     ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         let query = SiteQuery {
@@ -175,7 +172,7 @@ impl List {
     /// A portion of the list, and where the next begins.
     async fn listed(
         &self,
-        store: &dyn DirectoryStore,
+        store: &dyn ReadStore,
         after: u64,
     ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         let entries = store.feed(self.topic, after, PORTION).await?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
-use crate::store::{NewEdge, Outcome, Recorded, Resolution, SiteStore, StoreError, TakenSite};
+use crate::store::{CrawlStore, NewEdge, Outcome, Recorded, Resolution, StoreError, TakenSite};
 use crate::telemetry::clock;
 use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub use list::{List, ListError, beside, date, put_in_place};
@@ -26,7 +26,7 @@ const LONGER_EACH_TIME: u32 = 8;
 /// Records outcomes of one topic.
 #[derive(Clone)]
 pub struct Ledger {
-    store: Arc<dyn SiteStore>,
+    store: Arc<dyn CrawlStore>,
     evidence: EvidenceRetention,
     max_deferrals: usize,
     sites_per_address: u32,
@@ -87,7 +87,7 @@ pub struct ShownVerdict {
 impl Ledger {
     /// A ledger for one topic of a store.
     #[must_use]
-    pub fn new(store: Arc<dyn SiteStore>, settings: &Settings) -> Self {
+    pub fn new(store: Arc<dyn CrawlStore>, settings: &Settings) -> Self {
         Self {
             store,
             evidence: settings.store.evidence,

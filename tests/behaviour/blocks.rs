@@ -11,7 +11,7 @@ use serde_json::Value;
 use sitescout::config::{HostLists, InternalSettings, StoreSettings};
 use sitescout::fetch::Fetcher;
 use sitescout::internal::InternalCrawler;
-use sitescout::store::{DirectoryStore, Edit, KeyValueStore};
+use sitescout::store::{Edit, EditStore, KeyValueStore};
 use sitescout::web::{SiteId, SiteVisit};
 use tempfile::TempDir;
 use tokio::time::sleep;

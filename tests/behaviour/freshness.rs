@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use sitescout::config::Settings;
 use sitescout::external::{CrawlMetrics, EndReason, Goals, Seats, TopicCrawl};
-use sitescout::store::{DumpLine, JudgedSite, KeyValueStore, SiteStore, TopicTotals};
+use sitescout::store::{DumpLine, DumpStore, JudgedSite, KeyValueStore, ReadStore, TopicTotals};
 use sitescout::telemetry::Metrics;
 use sitescout::verdicts::ShownVerdict;
 use sitescout::web::{UndecidedReason, Verdict};

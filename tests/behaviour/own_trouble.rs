@@ -15,7 +15,7 @@ use serde_json::Value;
 use sitescout::config::Settings;
 use sitescout::external::{CrawlMetrics, EndReason, Seats, TopicCrawl};
 use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
-use sitescout::store::{KeyValueStore, NewSite, SiteStore};
+use sitescout::store::{CrawlStore, KeyValueStore, NewSite, ReadStore};
 use sitescout::telemetry::{Metrics, clock};
 use sitescout::web::{
     DeferralCause, FetchedPage, PageUrl, Scheme, Transfer, Trouble, UndecidedReason, Verdict,

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sitescout::store::{DumpLine, KeyValueStore, SiteStore, Standing, TopicOpening};
+use sitescout::store::{DumpLine, DumpStore, KeyValueStore, Standing, TopicOpening};
 use sitescout::web::{Platforms, Verdict};
 
 use crate::stores::{Combined, Shelf, edge, opening};

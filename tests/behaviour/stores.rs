@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    Averaging, BorderCaps, CLAIM_TERM, Claim, KeyValueStore, NewEdge, NewSite, Outcome, Rank,
-    Ranking, Recorded, Resolution, SiteStore, Standing, StoreError, TakenSite, Taking, Tally,
-    TopicId, TopicOpening,
+    Averaging, BorderCaps, CLAIM_TERM, Claim, CrawlStore, DumpStore, KeyValueStore, NewEdge,
+    NewSite, Outcome, Rank, Ranking, Recorded, Resolution, Standing, Store, StoreError, TakenSite,
+    Taking, Tally, TopicId, TopicOpening,
 };
 use sitescout::web::{
     DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
@@ -98,9 +98,30 @@ fn deferred_until(not_before: SystemTime) -> UndecidedReason {
     UndecidedReason::Deferred { not_before, cause }
 }
 
+/// A store with all of its doors.
+pub(crate) trait EveryDoor: Store + DumpStore {}
+
+impl<S: Store + DumpStore> EveryDoor for S {}
+
+/// What the promises are held against: every store there is, made anew. A further one is a line here.
+const STORES: [fn() -> Made; 2] = [on_disk, in_memory];
+
+/// A store, and the directory that goes with it.
+type Made = (Arc<dyn EveryDoor>, Option<TempDir>);
+
+fn on_disk() -> Made {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = KeyValueStore::open(&directory.path().join("state"), &StoreSettings::default());
+    (Arc::new(store.expect("a store")), Some(directory))
+}
+
+fn in_memory() -> Made {
+    (Arc::new(KeyValueStore::in_memory().expect("memory")), None)
+}
+
 /// A store with one topic.
 pub(crate) struct Shelf {
-    pub(crate) store: KeyValueStore,
+    pub(crate) store: Arc<dyn EveryDoor>,
     pub(crate) topic: TopicId,
     /// The last claim on each site.
     claims: Mutex<BTreeMap<SiteId, Claim>>,
@@ -108,7 +129,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
+    async fn made((store, directory): Made) -> Self {
         let topic = store.open_topic(opening(Combined)).await.expect("a topic");
         Self {
             store,
@@ -118,10 +139,14 @@ impl Shelf {
         }
     }
 
+    pub(crate) async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
+        Self::made((Arc::new(store), directory)).await
+    }
+
     /// One whose topic is open already.
     pub(crate) fn of(store: KeyValueStore, topic: TopicId) -> Self {
         Self {
-            store,
+            store: Arc::new(store),
             topic,
             claims: Mutex::default(),
             _directory: None,
@@ -130,13 +155,11 @@ impl Shelf {
 
     /// One of each kind.
     pub(crate) async fn all() -> Vec<Self> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let sled = open(&directory.path().join("state")).await;
-        let memory = KeyValueStore::in_memory().expect("memory");
-        vec![
-            Self::over(sled, Some(directory)).await,
-            Self::over(memory, None).await,
-        ]
+        let mut all = Vec::new();
+        for make in STORES {
+            all.push(Self::made(make()).await);
+        }
+        all
     }
 
     pub(crate) async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
@@ -1193,7 +1216,7 @@ async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_n
         let store = open(&path).await;
         let topic = store.open_topic(opening).await.expect("a topic");
         Shelf {
-            store,
+            store: Arc::new(store),
             topic,
             claims: Mutex::default(),
             _directory: None,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::store::{FeedEntry, FeedHeads, TopicId};
+use crate::store::{FeedEntry, TopicId};
 
 use super::Api;
 use super::access::LONGEST_WAIT;
@@ -100,7 +100,7 @@ pub(super) async fn follow(
     let topic = api.topic_id(&wanted.topic).await?;
     let store = api.store.identity().await?;
     let is_other = wanted.store.is_some_and(|followed| followed != store);
-    if is_other || after > api.store.last_number() {
+    if is_other || after > api.store.heads().await?.last_number {
         return Err(Problem::other_store(format!(
             "this store is not the one that gave {after}: it may have been restored from a \
              backup; begin again with `after=0`, and drop what does not come"
@@ -126,11 +126,9 @@ pub(super) async fn follow(
 impl Api {
     /// Waits until a list has changed since a number, or the daemon ends.
     async fn news(&self, topic: TopicId, after: u64) {
-        let mut heads = self.store.feed_heads();
         let mut orders = self.orders.subscribe();
-        let is_new = |heads: &FeedHeads| heads.get(&topic).is_some_and(|last| *last > after);
         tokio::select! {
-            _ = heads.wait_for(is_new) => {}
+            _ = self.store.wait_for_change(topic, after) => {}
             _ = orders.wait_for(|orders| orders.is_stopping) => {}
         }
     }

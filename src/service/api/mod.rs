@@ -51,7 +51,7 @@ use utoipa_axum::routes;
 
 use crate::config::ApiSettings;
 use crate::fetch::LiveWeb;
-use crate::store::DirectoryStore;
+use crate::store::EditStore;
 use crate::telemetry::Metrics;
 
 use super::Orders;
@@ -67,7 +67,7 @@ pub(super) const TRIALS: usize = 2;
 
 /// What answers are made of.
 pub(super) struct Api {
-    pub(super) store: Arc<dyn DirectoryStore>,
+    pub(super) store: Arc<dyn EditStore>,
     pub(super) web: Arc<LiveWeb>,
     pub(super) metrics: Metrics,
     pub(super) board: Arc<Board>,

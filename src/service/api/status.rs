@@ -55,12 +55,13 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, 
     });
     let (fetches, memory_bytes, store_bytes, crawlers_busy) = figures.await.unwrap_or_default();
     let store = api.store.identity().await?;
+    let heads = api.store.heads().await?;
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION"),
         started_at: date(api.started),
         writes: api.orders.borrow().plan.token.is_some(),
         store,
-        last_seq: api.store.last_number(),
+        last_seq: heads.last_number,
         fetches,
         memory_bytes,
         store_bytes,

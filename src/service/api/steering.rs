@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::store::{Edit, NewSite};
+use crate::store::Edit;
 use crate::web::{PageUrl, SiteVisit};
 
 use super::Api;
@@ -106,11 +106,7 @@ pub(super) async fn add_starts(
     let entrances = sites.iter().map(|site| entrance(site));
     let entrances: Vec<PageUrl> = entrances.collect::<Result<_, _>>()?;
     let distinct: BTreeSet<_> = entrances.iter().map(PageUrl::site).collect();
-    let starts = entrances.into_iter().map(|entrance| NewSite {
-        entrance,
-        is_start: true,
-    });
-    let new = api.store.enter(id, starts.collect()).await?;
+    let new = api.store.add_starts(id, entrances).await?;
     api.wake_topics();
     Ok(Json(AddedStarts {
         new,
