@@ -4,7 +4,7 @@
 //! Three may speak about a site, and the stronger wins: the operator, who blocks hosts; an
 //! editor, who accepts or rejects a site; the machine, whose verdict is kept beside both.
 //!
-//! Promises, beyond those of [`CrawlStore`]:
+//! Promises, beyond those of [`CrawlStore`](super::CrawlStore):
 //! - The feed of a topic holds, for each site that was ever on its list, the last change, under
 //!   a number of the sequence. Whoever has read up to a number misses nothing by going on from
 //!   there, for ever: a site that changes again gets a higher number.
