@@ -75,10 +75,25 @@ const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', arg
 /**
  * A page at a route that has come to rest, in a profile of its own. What goes wrong meanwhile is
  * collected in `page.faults`; `tolerated` names what the browser itself says about refused requests.
+ *
+ * A crawl goes on while its page is looked at. Requests whose path matches `frozen` are sent once, and
+ * their answer, `page.frozen`, is given again to later ones: what is shown can be compared with it.
  */
-async function open(route, { origin = base, tolerated = [], ...profile } = DESK) {
+async function open(route, { origin = base, tolerated = [], frozen, ...profile } = DESK) {
   const context = await browser.newContext({ ...DESK, ...profile });
   const page = await context.newPage();
+  if (frozen) {
+    let answer;
+    await page.route(
+      (url) => frozen.test(url.pathname),
+      async (request) => {
+        answer ??= request.fetch();
+        const response = await answer;
+        page.frozen = await response.json();
+        await request.fulfill({ response });
+      },
+    );
+  }
   page.faults = [];
   const fault = (text) => tolerated.some((pattern) => pattern.test(text)) || page.faults.push(text);
   page.on(
@@ -157,7 +172,6 @@ async function signIn(page, given) {
 const topic = await ready();
 const judged = (await api(`v1/sites?topic=${topic}&verdict=relevant&order=newest&limit=20`)).sites;
 const host = (judged.find((site) => !site.start) ?? judged[0]).host;
-const detail = (await api(`v1/sites/${host}?topic=${topic}`)).topics[0];
 const ROUTES = { topics: '#/', topic: `#/topic/${topic}`, site: `#/site/${host}`, queue: `#/queue/${topic}` };
 const decisionOf = async (site) =>
   (await api(`v1/sites/${encodeURIComponent(site)}?topic=${topic}`)).topics[0].decision?.decision ?? null;
@@ -181,7 +195,7 @@ await check('the page comes with the strict policy, and its scripts never parse 
 });
 
 await check('topics: a card for each, with its state in words, verdicts and fetch outcomes', async () => {
-  const page = await open(ROUTES.topics);
+  const page = await open(ROUTES.topics, { frozen: /^\/v1\/status$/ });
   const { topics } = await api('v1/topics');
   assert.equal(await page.locator('.cards .card').count(), topics.length);
   assert.match(await textOf(page, '.cards .state'), /crawling|idle: |paused|draining|starting/);
@@ -190,8 +204,8 @@ await check('topics: a card for each, with its state in words, verdicts and fetc
     /finds[\s\S]*Relevant[\s\S]*Border[\s\S]*pprs[\s\S]*harvest/,
   );
   assert.ok((await rowsOf(page, 'Recent verdicts').count()) > 5);
-  const { fetches } = await api('v1/status');
-  assert.equal(await rowsOf(page, 'Outcomes of fetches').count(), Object.keys(fetches).length);
+  const outcomes = Object.keys(page.frozen.fetches).length;
+  assert.equal(await rowsOf(page, 'Outcomes of fetches').count(), outcomes);
   assert.equal(await page.title(), 'Topics · sitescout');
   await close(page);
 });
@@ -205,11 +219,8 @@ await check('topics: a site is found by the beginning of its host', async () => 
 });
 
 await check('topic: each chart has as many points as the data, and the same in its table', async () => {
-  const page = await open(ROUTES.topic);
-  const reading = page.waitForResponse(/\/curve$/);
-  await page.reload();
-  const { points } = await (await reading).json();
-  await page.waitForLoadState('networkidle');
+  const page = await open(ROUTES.topic, { frozen: /\/curve$/ });
+  const { points } = page.frozen;
   for (const [index, key] of ['pprs_5000', 'harvest_1000', 'border'].entries()) {
     const chart = page.locator('.chart').nth(index);
     await until(
@@ -276,7 +287,8 @@ await check('topic: a pasted page is tried without a token', async () => {
 });
 
 await check('site: verdict, pages in order, telling words and recommendations', async () => {
-  const page = await open(ROUTES.site);
+  const page = await open(ROUTES.site, { frozen: /^\/v1\/sites\/[^/]+$/ });
+  const detail = page.frozen.topics.find((one) => one.topic === topic);
   const section = page.locator('.of-topic').first();
   assert.match(await section.innerText(), /relevant/);
   assert.equal(await rowsOf(page, 'Pages read').count(), detail.evidence.length);
