@@ -37,7 +37,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -52,6 +52,7 @@ use sitescout::store::{
     BorderCaps, CrawlStore, Edit, EditStore, KeyValueStore, NewSite, Outcome, ReadStore,
     Resolution, Taking, TopicOpening,
 };
+use sitescout::telemetry::clock;
 use sitescout::web::{
     ModelFingerprint, PageKind, PageStep, PageUrl, SiteConfidence, SiteReport, SiteVisit,
     StepOutcome, StopReason, TellingWord, TellingWords, Verdict,
@@ -420,7 +421,7 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         });
         let entered = store.enter(topic, entrances.collect()).await;
         assert_eq!(entered.expect("a store"), order);
-        let taking = Taking::any(order, SystemTime::now());
+        let taking = Taking::any(order, clock::now());
         let taken = store.take(topic, taking).await.expect("sites");
         let outcomes = taken.sites.iter().map(|taken| {
             number += 1;

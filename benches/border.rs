@@ -43,7 +43,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use counting::{CpuClock, Moment, memory};
 use mimalloc::MiMalloc;
@@ -56,6 +56,7 @@ use sitescout::store::{
     BorderCaps, CrawlStore, KeyValueStore, NewEdge, NewSite, Outcome, ReadStore, Resolution,
     StoreError, TakenSite, Taking, TopicId, TopicOpening,
 };
+use sitescout::telemetry::clock;
 use sitescout::web::{ModelFingerprint, PageUrl, SiteReport, SiteVisit, Verdict};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
@@ -389,9 +390,7 @@ impl Crawl {
     }
 
     fn take(&self, most: usize) -> Vec<TakenSite> {
-        let taking = self
-            .store
-            .take(self.topic, Taking::any(most, SystemTime::now()));
+        let taking = self.store.take(self.topic, Taking::any(most, clock::now()));
         self.runtime.block_on(taking).expect("a store").sites
     }
 

@@ -59,6 +59,7 @@ use sitescout::config::{
 };
 use sitescout::external::{CrawlMetrics, EndReason, Goals, Ordering, Seats, TopicCrawl, ordering};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
+use sitescout::internal::PageOrdering;
 use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
 use sitescout::store::{
@@ -66,7 +67,7 @@ use sitescout::store::{
 };
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{PageOrder, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
+use sitescout::web::{PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep};
 
@@ -516,8 +517,8 @@ impl Ordering for Counting {
         self.ordering.purpose(is_border_scarce)
     }
 
-    fn page_order(&self) -> PageOrder {
-        self.ordering.page_order()
+    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
+        self.ordering.page_ordering()
     }
 
     fn page_classifier(&self) -> Option<PageClassifierChoice> {

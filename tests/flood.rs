@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sitescout::config::{FetchSettings, ResolveRule};
-use sitescout::fetch::{ErrorKind, FetchMetrics, Fetcher, LiveWeb};
+use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
 use sitescout::telemetry::Metrics;
+use sitescout::web::NoAnswer;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -117,7 +118,8 @@ fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
         quiet.expect("no connection and no task is left");
     });
     let outcomes = ["2xx", "3xx", "4xx", "5xx"];
-    let labels = outcomes.iter().chain(&ErrorKind::LABELS);
+    let reasons = NoAnswer::ALL.iter().map(|reason| reason.name());
+    let labels = outcomes.into_iter().chain(reasons);
     let counted: u64 = labels.map(|label| metrics.pages(label)).sum();
     assert_eq!(
         counted,

@@ -93,7 +93,7 @@ async fn outcome(live: &LiveWeb, page: &PageUrl) -> String {
     match live.fetch(page).await {
         Ok(page) if page.truncated => format!("{} cut", page.status.as_u16()),
         Ok(page) => page.status.as_u16().to_string(),
-        Err(error) => error.kind.label().to_owned(),
+        Err(error) => error.kind.reason().name().to_owned(),
     }
 }
 

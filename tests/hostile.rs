@@ -211,7 +211,7 @@ fn gzip(bytes: &[u8]) -> Bytes {
 
 // === memory ===
 
-/// The most that a process has taken so far, in bytes; none if it has ended.
+/// The most that a process has taken so far, in bytes; none if it has ended, or if the system does not tell.
 fn peak_of(process: u32) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let found = status
@@ -238,6 +238,7 @@ fn watched(mut child: Child) -> (String, usize) {
     };
     let text = reading.join().expect("a reader").expect("text");
     assert!(status.success(), "{status}: {text}");
+    assert!(peak > 0, "a Linux");
     (text, peak)
 }
 

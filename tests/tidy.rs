@@ -51,7 +51,7 @@ const CONFINED: [(&str, &[&str]); 40] = [
         &["telemetry", "store", "fetch", "external", "service"],
     ),
     ("axum", &["service"]),
-    ("utoipa", &["service"]),
+    ("utoipa", &["service", "verdicts"]),
     ("utoipa_axum", &["service"]),
     ("subtle", &["service"]),
     ("sd_notify", &["service"]),
@@ -189,6 +189,23 @@ fn rooms_import_only_what_the_table_allows() {
                 path.display()
             );
         }
+    }
+}
+
+#[test]
+fn the_table_allows_only_what_is_imported() {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in sources() {
+        if let Some(room) = room(&path) {
+            imports
+                .entry(room)
+                .or_default()
+                .extend(imported_rooms(&text));
+        }
+    }
+    for (room, allowed) in import_table() {
+        let unused: Vec<&String> = allowed.difference(&imports[&room]).collect();
+        assert!(unused.is_empty(), "{room} does not import {unused:?}");
     }
 }
 
@@ -343,6 +360,49 @@ fn every_dependency_says_why() {
             assert!(is_explained, "no reason above `{line}`");
         }
     }
+}
+
+/// Cargo runs test programs by their names.
+#[test]
+fn skipped_checks_are_counted_after_all_tests() {
+    let last = fs::read_dir(root().join("tests")).expect("a directory");
+    let last = last
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_file() || path.join("main.rs").exists())
+        .max();
+    assert_eq!(last, Some(root().join("tests/zero_skipped.rs")));
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    assert!(manifest.contains("[lib]\ndoctest = false\n"));
+    // So code in the documentation would never be tried.
+    for (path, text) in sources() {
+        let fences = text.lines().filter_map(|line| {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("//!").or(line.strip_prefix("///"))?;
+            comment.trim_start().strip_prefix("```")
+        });
+        for language in fences.step_by(2) {
+            let is_code = language.is_empty() || language.contains("rust");
+            assert!(!is_code, "{}: ```{language}", path.display());
+        }
+    }
+}
+
+/// Whoever reads it elsewhere could pass without a word where it is not set.
+#[test]
+fn tests_ask_for_real_websites_in_one_place() {
+    let variable = "var_os(\"SITESCOUT_CORPORA\")";
+    let mut found = Vec::new();
+    for directory in ["src", "tests"] {
+        for path in files_below(&root().join(directory), "rs") {
+            let text = fs::read_to_string(&path).expect("a source file");
+            let is_read = text.contains("SITESCOUT_CORPORA\"") && !path.ends_with("tidy.rs");
+            found.extend(is_read.then_some(path));
+        }
+    }
+    let allowed = ["tests/behaviour/skipping.rs", "tests/skips/mod.rs"];
+    assert_eq!(found, allowed.map(|file| root().join(file)));
+    let text = fs::read_to_string(root().join(allowed[1])).expect("a source file");
+    assert_eq!(text.matches(variable).count(), 1);
 }
 
 /// The commands a newcomer copies must be those that CI runs.

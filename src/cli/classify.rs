@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         settings,
     )?;
     let crawler = InternalCrawler::new(
-        Arc::clone(&web.fetcher),
+        web.fetcher(),
         Arc::new(model),
         settings.internal,
         sources::parse_limits(settings),
@@ -320,10 +320,7 @@ impl<W: Write> Printer<W> {
     fn print_step(&mut self, step: &PageStep) -> io::Result<()> {
         let outcome = match &step.outcome {
             StepOutcome::Spoke => format!("page {}", step.confidence),
-            StepOutcome::Redirect(target) => format!("redirect to {target}"),
-            StepOutcome::Failed(status) => format!("failed, {}", status.as_u16()),
-            StepOutcome::Unanswered(why) => format!("unanswered, {why}"),
-            other => other.name().to_owned(),
+            other => other.to_string(),
         };
         writeln!(
             self.out,
@@ -354,7 +351,7 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
             "kind": step.kind.name(),
             "outcome": step.outcome.name(),
             "error": match step.outcome {
-                StepOutcome::Unanswered(why) => Some(why),
+                StepOutcome::Unanswered(why) => Some(why.name()),
                 _ => None,
             },
             "confidence": step.confidence.get(),

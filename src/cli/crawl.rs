@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -16,15 +16,15 @@ use crate::config::{Settings, Strategy};
 use crate::external::{
     CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end,
 };
-use crate::store::{CrawlStore, KeyValueStore, ReadStore, StoreError, TopicTotals};
+use crate::store::{CrawlStore, JudgedSite, KeyValueStore, ReadStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
-use crate::verdicts::ShownVerdict;
-use crate::web::PageUrl;
+use crate::verdicts::JudgedSiteView;
+use crate::web::{self, PageUrl};
 
 use super::ExitCode;
 use super::signals::Signals;
 use super::sources::{self, Web, WebSource};
-use super::terminal::{complain, harmless_json};
+use super::terminal::complain;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let store = KeyValueStore::open(&arguments.state, &settings.store)?;
     sources::run(async {
         sources::check_clock(&store, arguments.accept_clock).await?;
-        web.set_blocks(store.all_blocks().await?);
+        web.pages.set_blocks(store.all_blocks().await?);
         let ended = crawl(topics, Arc::new(store), &web, arguments.json, &settings).await;
         // What was recorded is worth keeping, however the rest went.
         let recorded = web.finish().await;
@@ -181,7 +181,7 @@ async fn crawl(
     for (topic, starts) in topics {
         let name = topic.name().to_owned();
         let opening = async {
-            let (store, fetcher) = (Arc::clone(&store), Arc::clone(&web.fetcher));
+            let (store, fetcher) = (Arc::clone(&store), web.fetcher());
             let external = topic.open(store, fetcher, &metrics, &seats).await?;
             external.start_at(starts).await?;
             Ok::<_, StoreError>(external)
@@ -250,7 +250,7 @@ async fn crawl_one(
         // The other end lives as long as any crawl does.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
-    let tell = |verdict: &ShownVerdict, totals: &TopicTotals| {
+    let tell = |verdict: &JudgedSite, totals: &TopicTotals| {
         printer.print(&topic, verdict, totals);
     };
     let (reason, totals) = external.crawl(stop, tell).await?;
@@ -283,9 +283,9 @@ impl Printer {
         }
     }
 
-    fn print(&self, topic: &str, verdict: &ShownVerdict, totals: &TopicTotals) {
+    fn print(&self, topic: &str, verdict: &JudgedSite, totals: &TopicTotals) {
         let line = match self.json {
-            true => harmless_json(&as_json(topic, verdict)),
+            true => as_json(topic, verdict),
             false => format!("{}{}", self.prefix(topic), as_text(verdict)),
         };
         let printed = self.bar.suspend(|| {
@@ -308,7 +308,7 @@ impl Printer {
     }
 
     fn finish(&self, topic: &str, reason: EndReason, totals: &TopicTotals) {
-        let why = in_words(reason);
+        let why = in_words(reason, totals);
         let (prefix, summary) = (self.prefix(topic), summary(totals));
         self.bar
             .suspend(|| complain(&format!("{prefix}{summary}\n{prefix}ended: {why}")));
@@ -323,21 +323,24 @@ impl Printer {
 }
 
 /// Why a crawl has ended, for people.
-pub(super) fn in_words(reason: EndReason) -> String {
+pub(super) fn in_words(reason: EndReason, totals: &TopicTotals) -> String {
     match reason {
         EndReason::WantedReached => "as many sites as were wanted are found".to_owned(),
-        EndReason::BorderEmpty { deferred: 0 } => "no site is left to visit".to_owned(),
-        EndReason::BorderEmpty { deferred } => format!(
-            "no site is left to visit now; {deferred} asked to be visited later, so run this again"
+        EndReason::BorderEmpty if totals.deferred == 0 => "no site is left to visit".to_owned(),
+        EndReason::BorderEmpty => format!(
+            "no site is left to visit now; {} are to be visited later, so run this again",
+            totals.deferred
         ),
-        EndReason::PprsBad => "relevant sites have become too dear (pprs_factor)".to_owned(),
+        EndReason::PprsBad => {
+            "pages per relevant site rose above `pprs_factor` times their best".to_owned()
+        }
         EndReason::PagesSpent => "as many pages as were allowed are spent".to_owned(),
         EndReason::Stopped => "stopped; run the same command to go on".to_owned(),
     }
 }
 
 /// A verdict as a line for people.
-pub(super) fn as_text(verdict: &ShownVerdict) -> String {
+pub(super) fn as_text(verdict: &JudgedSite) -> String {
     let pages = match verdict.pages {
         1 => "1 page ".to_owned(),
         pages => format!("{pages} pages"),
@@ -349,25 +352,30 @@ pub(super) fn as_text(verdict: &ShownVerdict) -> String {
         (None, false) => String::new(),
     };
     format!(
-        "{:<10} {}  {pages:>8}  {}{note}",
+        "{:<10} {:.3}  {pages:>8}  {}{note}",
         verdict.verdict.name(),
         verdict.confidence,
         verdict.site
     )
 }
 
-fn as_json(topic: &str, verdict: &ShownVerdict) -> serde_json::Value {
-    json!({
-        "seq": verdict.seq,
-        "host": verdict.site.as_str(),
-        "verdict": verdict.verdict.name(),
-        "confidence": verdict.confidence.get(),
-        "pages": verdict.pages,
-        "rank": verdict.rank,
-        "start": verdict.is_start,
-        "topic": topic,
-        "noindex": verdict.noindex,
-    })
+/// A verdict as a line for programs.
+#[derive(Serialize)]
+struct CrawlLine<'s> {
+    topic: &'s str,
+    host: &'s str,
+    #[serde(flatten)]
+    judged: JudgedSiteView,
+}
+
+fn as_json(topic: &str, verdict: &JudgedSite) -> String {
+    let line = CrawlLine {
+        topic,
+        host: verdict.site.as_str(),
+        judged: verdict.into(),
+    };
+    let json = serde_json::to_string(&line);
+    web::harmless_json(json.expect("a line can be written as JSON"))
 }
 
 /// Sites judged, relevant, pages, pprs, harvest, border.

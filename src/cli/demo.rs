@@ -344,7 +344,7 @@ impl Demo {
         goals: Goals,
     ) -> anyhow::Result<ExternalCrawler> {
         let crawl = self.plan(model, strategy)?.with_goals(goals);
-        let fetcher = Arc::clone(&web.fetcher);
+        let fetcher = web.fetcher();
         let metrics = CrawlMetrics::register(&Metrics::new());
         let seats = Seats::new(self.settings.external.crawlers);
         let external = crawl.open(store, fetcher, &metrics, &seats).await?;
@@ -377,7 +377,7 @@ impl Demo {
             say(&format!(
                 "\nIt ended before {} were found:\n{}",
                 grouped(self.wanted),
-                in_words(crawled.reason)
+                in_words(crawled.reason, &crawled.totals)
             ))?;
         }
         say(&format!(

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::config::Settings;
 use crate::store::{EvidenceStep, Opinion, ReadStore, SiteFile};
-use crate::web::{SiteId, UndecidedReason};
+use crate::verdicts::SiteFileView;
+use crate::web::{self, SiteId};
 
 use super::ExitCode;
 use super::sources;
-use super::terminal::{Harmless, harmless_json};
+use super::terminal::Harmless;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,17 +39,22 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let store = sources::open_store(&arguments.state, settings)?;
-    let file = sources::runtime()?.block_on(async {
+    let (topic, file) = sources::runtime()?.block_on(async {
         let topic = sources::topic_of(&store, arguments.topic.as_deref()).await?;
-        anyhow::Ok(store.site(topic, &arguments.host).await?)
+        let topics = store.topics().await?;
+        let name = topics.into_iter().find(|(_, id)| *id == topic);
+        let name = name.map(|(name, _)| name).unwrap_or_default();
+        anyhow::Ok((name, store.site(topic, &arguments.host).await?))
     })?;
     let Some(file) = file else {
         bail!("{} was never heard of", arguments.host);
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    match arguments.json {
-        true => writeln!(out, "{}", harmless_json(&as_json(&file)))?,
-        false => print(&file, &mut out)?,
+    if arguments.json {
+        let json = serde_json::to_string(&SiteFileView::new(&topic, file))?;
+        writeln!(out, "{}", web::harmless_json(json))?;
+    } else {
+        print(&file, &mut out)?;
     }
     out.flush()?;
     Ok(ExitCode::Success)
@@ -67,7 +72,7 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
             judged.pages,
             judged.seq,
             sources::date(judged.judged_at),
-            judged.stop_reason,
+            judged.stop_reason.name(),
             judged.model
         )?,
     }
@@ -116,11 +121,11 @@ fn print_step(step: &EvidenceStep, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "    {:<14} page {:.3}  site {:.3}  {} ({})",
-        Harmless(&step.outcome),
+        step.outcome.to_string(),
         step.confidence,
         step.site_confidence,
         Harmless(&step.url),
-        step.kind
+        step.kind.name()
     )?;
     for (side, words) in [("for", &step.for_target), ("against", &step.against)] {
         if !words.is_empty() {
@@ -132,69 +137,4 @@ fn print_step(step: &EvidenceStep, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn as_json(file: &SiteFile) -> Value {
-    let judged = file.judged.as_ref().map(|judged| {
-        json!({
-            "seq": judged.seq,
-            "verdict": judged.verdict.name(),
-            "undecided_reason": judged.verdict.undecided_reason().map(UndecidedReason::name),
-            "confidence": judged.confidence,
-            "pages": judged.pages,
-            "rank": judged.rank,
-            "start": judged.is_start,
-            "judged_at": sources::date(judged.judged_at),
-            "stop_reason": judged.stop_reason,
-            "model": judged.model.to_string(),
-            "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
-            "address": judged.address,
-            "noindex": judged.noindex,
-        })
-    });
-    let pages = file.evidence.iter().flat_map(|evidence| &evidence.steps);
-    let pages = pages.map(|step| {
-        json!({
-            "url": step.url,
-            "kind": step.kind,
-            "outcome": step.outcome,
-            "confidence": step.confidence,
-            "site_confidence": step.site_confidence,
-            "for": step.for_target,
-            "against": step.against,
-        })
-    });
-    let recommended_by = file.recommended_by.iter().map(|by| {
-        json!({
-            "host": by.source.as_str(),
-            "global": by.global,
-            "local": by.local,
-            "pages": by.pages,
-        })
-    });
-    let recommends = file
-        .evidence
-        .iter()
-        .flat_map(|evidence| &evidence.recommends);
-    json!({
-        "host": file.site.as_str(),
-        "entrance": file.entrance.as_str(),
-        "judged": judged,
-        "decision": file.decision.as_ref().map(|decision| json!({
-            "decision": decision.opinion.name(),
-            "note": decision.note,
-            "at": sources::date(decision.at),
-        })),
-        "listed": file.is_listed,
-        "recheck": file.recheck.map(sources::date),
-        "pages": pages.collect::<Vec<_>>(),
-        "edges": file.standing.edges,
-        "domains": file.standing.domains,
-        "global": file.standing.global,
-        "local": file.standing.local,
-        "recommended_by": recommended_by.collect::<Vec<_>>(),
-        "recommends": recommends
-            .map(|(host, local)| json!({ "host": host, "local": local }))
-            .collect::<Vec<_>>(),
-    })
 }

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::config::{ApiSettings, Settings};
 use crate::external::{Goals, TopicCrawl};
-use crate::fetch::{FetchMetrics, LiveWeb};
+use crate::fetch::{FetchMetrics, LiveWeb, PageSource};
 use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError, Token};
 use crate::store::KeyValueStore;
 use crate::telemetry::Metrics;
@@ -70,7 +70,7 @@ pub(super) fn run(
             .transpose()?;
         let metrics = Metrics::of_process();
         let fetch_metrics = FetchMetrics::register(&metrics);
-        let web = LiveWeb::new(&plan.settings.fetch, fetch_metrics, None)?;
+        let pages = PageSource::live(&plan.settings.fetch, fetch_metrics, None)?;
         let (state, settings) = (
             plan.settings.service.state.clone(),
             plan.settings.store.clone(),
@@ -90,7 +90,7 @@ pub(super) fn run(
             listener,
             api_listener,
             store: Arc::new(store),
-            web: Arc::new(web),
+            pages: Arc::new(pages),
             metrics,
         };
         let (ask, requests) = mpsc::channel(1);

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::classify::{SiteModel, Thresholds};
 use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
-use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, Recorder, live};
+use crate::fetch::{FetchMetrics, Fetcher, LiveWeb, PageSource, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
 use crate::store::{KeyValueStore, ReadStore, StoreError, TopicId};
@@ -113,11 +113,9 @@ pub(super) fn generated_topic(name: &str) -> Result<&'static str, String> {
 
 /// Where pages come from.
 pub(super) struct Web {
-    pub(super) fetcher: Arc<dyn Fetcher>,
+    pub(super) pages: Arc<PageSource>,
     /// How many sites may be visited at once.
     pub(super) sites_at_once: usize,
-    recorder: Option<Recorder>,
-    live: Option<Arc<LiveWeb>>,
 }
 
 impl Web {
@@ -136,58 +134,44 @@ impl Web {
                 WebSource::Generated(web) => generated = Some(*web),
             }
         }
-        if let Some(web) = generated {
+        let (pages, sites_at_once) = if let Some(web) = generated {
             ensure!(warc.len() + webs.len() == 1, "a generated web stands alone");
-            return Ok(Self::without_recorder(Arc::new(web)));
-        }
-        if !archives.is_empty() {
-            let archive = open_archive(&archives, settings)?;
-            return Ok(Self::without_recorder(Arc::new(archive)));
-        }
-        let user_agent = live::user_agent(&settings.fetch);
-        LiveWeb::check(&settings.fetch)?;
-        let recorder = record.map(|path| Recorder::create(path, &user_agent));
-        let recorder = recorder.transpose()?;
-        let metrics = FetchMetrics::register(&Metrics::new());
-        let live = LiveWeb::new(&settings.fetch, metrics, recorder.clone())?;
-        live.set_host_lists(settings.external.host_lists());
-        let live = Arc::new(live);
+            (PageSource::of(Arc::new(web)), ARCHIVED_SITES_AT_ONCE)
+        } else if !archives.is_empty() {
+            let archives = PageSource::archives(&archives, &settings.fetch)?;
+            (archives, ARCHIVED_SITES_AT_ONCE)
+        } else {
+            (live(record, settings)?, LIVE_SITES_AT_ONCE)
+        };
         Ok(Self {
-            fetcher: Arc::clone(&live) as Arc<dyn Fetcher>,
-            sites_at_once: LIVE_SITES_AT_ONCE,
-            recorder,
-            live: Some(live),
+            pages: Arc::new(pages),
+            sites_at_once,
         })
     }
 
-    fn without_recorder(fetcher: Arc<dyn Fetcher>) -> Self {
-        Self {
-            fetcher,
-            sites_at_once: ARCHIVED_SITES_AT_ONCE,
-            recorder: None,
-            live: None,
-        }
-    }
-
-    /// Asks none of these hosts, which were blocked by edits.
-    pub(super) fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
-        if let Some(live) = &self.live {
-            live.set_blocks(blocks);
-        }
+    /// The pages, for a crawler.
+    pub(super) fn fetcher(&self) -> Arc<dyn Fetcher> {
+        Arc::clone(&self.pages) as Arc<dyn Fetcher>
     }
 
     /// Waits until everything recorded is on the disk.
     pub(super) async fn finish(&self) -> anyhow::Result<()> {
-        if let Some(recorder) = &self.recorder {
-            let exchanges = recorder.finish().await?;
+        if let Some(exchanges) = self.pages.finish().await? {
             complain(&format!("recorded: {exchanges} requests and their answers"));
         }
         Ok(())
     }
 }
 
-pub(super) fn open_archive(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Archive> {
-    Ok(Archive::open(paths, &settings.fetch)?)
+fn live(record: Option<&Path>, settings: &Settings) -> anyhow::Result<PageSource> {
+    // No recording is begun of a web that is refused.
+    LiveWeb::check(&settings.fetch)?;
+    let user_agent = live::user_agent(&settings.fetch);
+    let recorder = record.map(|path| Recorder::create(path, &user_agent));
+    let metrics = FetchMetrics::register(&Metrics::new());
+    let pages = PageSource::live(&settings.fetch, metrics, recorder.transpose()?)?;
+    pages.set_host_lists(settings.external.host_lists());
+    Ok(pages)
 }
 
 pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
@@ -305,7 +289,7 @@ pub(super) fn read_corpus_again(
     };
     let progress = progress_bar(labels.labels.len(), "reading sites");
     let fetchers = iter::once(web).chain(others);
-    let fetchers: Vec<_> = fetchers.map(|web| Arc::clone(&web.fetcher)).collect();
+    let fetchers: Vec<_> = fetchers.map(Web::fetcher).collect();
     let corpus = runtime()?.block_on(async {
         let reading = Corpus::read_in_turn(&fetchers, &labels.labels, limits, |done| {
             progress.set_position(done as u64);

@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         arguments.record.as_deref(),
         &settings,
     )?;
-    web.set_blocks(blocks);
+    web.pages.set_blocks(blocks);
     let corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
     let examples = corpus.examples(&topic.name);
     let targets = examples.iter().filter(|site| site.is_target()).count();

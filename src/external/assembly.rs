@@ -107,7 +107,8 @@ impl TopicCrawl {
             max_url_bytes: parse.max_url_bytes,
         };
         let model = Arc::clone(&self.model);
-        let crawler = InternalCrawler::new(fetcher, model, self.settings.internal, limits);
+        let crawler = InternalCrawler::new(fetcher, model, self.settings.internal, limits)
+            .with_page_ordering(self.ordering.page_ordering());
         ExternalCrawler::open(self, store, crawler, metrics, seats).await
     }
 }

@@ -29,13 +29,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use strum::IntoStaticStr;
 use tokio::time::{Instant, sleep};
 
 use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    BorderCaps, CLAIM_TERM, Claim, CrawlStore, NewEdge, NewSite, Progress, REJUDGED, Ranking,
-    StoreError, TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
+    BorderCaps, CLAIM_TERM, Claim, CrawlStore, JudgedSite, NewEdge, NewSite, Progress, REJUDGED,
+    Ranking, StoreError, TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
 };
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
@@ -73,16 +74,14 @@ pub struct Goals {
 }
 
 /// Why a crawl has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum EndReason {
     /// As many relevant sites as were wanted are found.
     WantedReached,
-    /// There is no site left to visit; so many are deferred until later.
-    BorderEmpty {
-        /// The sites that are due later.
-        deferred: u64,
-    },
-    /// Relevant sites have become too dear.
+    /// There is no site left to visit, but for those that are deferred until later.
+    BorderEmpty,
+    /// Pages per relevant site rose above `pprs_factor` times their best.
     PprsBad,
     /// As many pages as were allowed are spent.
     PagesSpent,
@@ -209,7 +208,7 @@ impl ExternalCrawler {
     pub async fn crawl(
         mut self,
         stop: impl Future<Output = ()>,
-        mut tell: impl FnMut(&ShownVerdict, &TopicTotals),
+        mut tell: impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<(EndReason, TopicTotals), StoreError> {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
@@ -235,8 +234,7 @@ impl ExternalCrawler {
                         totals = self.record(held, &mut tell).await?;
                         continue;
                     }
-                    let deferred = self.store.totals(self.topic).await?.deferred;
-                    break EndReason::BorderEmpty { deferred };
+                    break EndReason::BorderEmpty;
                 };
                 let waiting = self.pool.leave_seats();
                 tokio::select! {
@@ -396,7 +394,6 @@ impl ExternalCrawler {
         let visit = SiteVisit {
             prior: self.ordering.prior(totals),
             purpose,
-            page_order: self.ordering.page_order(),
             full_addresses: self.full_addresses_for(&taken),
             ..SiteVisit::entering(&taken.entrance)
         };
@@ -463,7 +460,7 @@ impl ExternalCrawler {
     async fn attribute(
         &mut self,
         ended: Vec<Ended>,
-        tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
+        tell: &mut impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
         let before = self.trouble.now();
         let mut attributed = Vec::with_capacity(ended.len());
@@ -490,7 +487,7 @@ impl ExternalCrawler {
     async fn record(
         &mut self,
         attributed: Vec<Attributed>,
-        tell: &mut impl FnMut(&ShownVerdict, &TopicTotals),
+        tell: &mut impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
         if attributed.is_empty() {
             return self.store.totals(self.topic).await;
@@ -500,14 +497,18 @@ impl ExternalCrawler {
         let shown = self.ledger.record(visits).await?;
         let totals = self.store.totals(self.topic).await?;
         self.progress = self.store.progress(self.topic).await?;
-        for verdict in &shown {
-            self.metrics.count_verdict(verdict.verdict);
-            if let Some(address) = verdict.full_address
+        for ShownVerdict {
+            judged,
+            full_address,
+        } in &shown
+        {
+            self.metrics.count_verdict(judged.verdict);
+            if let Some(address) = *full_address
                 && !self.full_addresses.contains(&address)
             {
                 Arc::make_mut(&mut self.full_addresses).insert(address);
             }
-            tell(verdict, &totals);
+            tell(judged, &totals);
         }
         Ok(totals)
     }
@@ -563,15 +564,9 @@ fn caps(settings: &ExternalSettings) -> BorderCaps {
 // === impl EndReason ===
 
 impl EndReason {
-    /// A short name for lists and JSON.
+    /// The name in figures, lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::WantedReached => "wanted-reached",
-            Self::BorderEmpty { .. } => "border-empty",
-            Self::PprsBad => "pprs-bad",
-            Self::PagesSpent => "pages-spent",
-            Self::Stopped => "stopped",
-        }
+        self.into()
     }
 }

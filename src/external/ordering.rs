@@ -12,7 +12,7 @@
 //! | whom a site recommends | `weigh` | [`edges_of`] | the same |
 //! | the prior of a visit | `prior` | neutral | the rate of relevant sites (4.3.3) |
 //! | the link threshold of a visit | `purpose` | a higher one while the border is short | always the same (4.3.4) |
-//! | the order of pages | `page_order` | pages of links first after the verdict | the same all along (4.3.4) |
+//! | the order of pages | `page_ordering` | pages of links first after the verdict | the same all along (4.3.4) |
 //! | the page classifier | `page_classifier` | that of the model | centroids (4.3.1) |
 
 use std::sync::Arc;
@@ -20,8 +20,9 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::config::{ExternalSettings, PageClassifierChoice, Strategy};
+use crate::internal::{ByVariance, LinkPagesFirst, PageOrdering};
 use crate::store::{Averaging, NewEdge, Rank, Ranking, Standing, TopicTotals};
-use crate::web::{PageOrder, Purpose, SiteConfidence, SiteReport};
+use crate::web::{Purpose, SiteConfidence, SiteReport};
 
 use super::edges::edges_of;
 
@@ -57,8 +58,8 @@ pub trait Ordering: Ranking {
     }
 
     /// Which page of a site is read next.
-    fn page_order(&self) -> PageOrder {
-        PageOrder::LinkPagesFirst
+    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
+        Arc::new(LinkPagesFirst)
     }
 
     /// The page classifier that the model of the topic must have; none if any will do.
@@ -230,8 +231,8 @@ impl Ordering for Paper {
 
     /// Paper 4.3.4 goes on after the verdict "by employing the mentioned internal crawling
     /// strategy".
-    fn page_order(&self) -> PageOrder {
-        PageOrder::Variance
+    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
+        Arc::new(ByVariance)
     }
 
     /// Paper 4.3.1.
@@ -397,10 +398,10 @@ mod tests {
     fn the_paper_never_reads_pages_of_links_first_and_all_others_do() {
         for strategy in Strategy::ALL {
             let wanted = match strategy {
-                Strategy::Paper => PageOrder::Variance,
-                _ => PageOrder::LinkPagesFirst,
+                Strategy::Paper => ByVariance.name(),
+                _ => LinkPagesFirst.name(),
             };
-            assert_eq!(by(strategy).page_order(), wanted, "{strategy:?}");
+            assert_eq!(by(strategy).page_ordering().name(), wanted, "{strategy:?}");
         }
     }
 

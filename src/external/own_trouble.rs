@@ -26,11 +26,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::fetch::EXPIRED_CERTIFICATE;
 use crate::store::{Claim, TakenSite};
 use crate::telemetry::clock;
 use crate::verdicts::Retry;
-use crate::web::{PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason};
+use crate::web::{NoAnswer, PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason};
 
 use super::pool::Ended;
 
@@ -45,11 +44,13 @@ const EXPIRED_IN_A_ROW: usize = 8;
 /// is not worth stopping for.
 const REPORTED_IN_A_ROW: usize = 3;
 
-/// Labels of failures that a lost network causes.
-const NETWORK_FAILURES: [&str; 4] = ["dns_failed", "unreachable", "connect_timeout", "timeout"];
-
-/// The label of names that do not exist. A name server may know so without a network.
-const NO_HOST: &str = "no_host";
+/// Failures that a lost network causes.
+const NETWORK_FAILURES: [NoAnswer; 4] = [
+    NoAnswer::DnsFailed,
+    NoAnswer::Unreachable,
+    NoAnswer::ConnectTimeout,
+    NoAnswer::Timeout,
+];
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -409,13 +410,14 @@ fn sign_of(report: &SiteReport) -> Sign {
     );
     let outcomes = report.steps.iter().map(|step| &step.outcome);
     if is_failure {
-        let failed_by = |outcome: &StepOutcome, labels: &[&str]| match outcome {
-            StepOutcome::Unanswered(label) => labels.contains(label),
+        let failed_by = |outcome: &StepOutcome, reasons: &[NoAnswer]| match outcome {
+            StepOutcome::Unanswered(reason) => reasons.contains(reason),
             _ => false,
         };
         let is_lost = |outcome: &StepOutcome| failed_by(outcome, &NETWORK_FAILURES);
+        // A name server may know without a network that a name does not exist.
         let may_be_lost =
-            |outcome: &StepOutcome| is_lost(outcome) || failed_by(outcome, &[NO_HOST]);
+            |outcome: &StepOutcome| is_lost(outcome) || failed_by(outcome, &[NoAnswer::NoHost]);
         if outcomes.clone().all(may_be_lost) && outcomes.clone().any(is_lost) {
             return Sign::Suspicious(Trouble::Network);
         }
@@ -426,7 +428,8 @@ fn sign_of(report: &SiteReport) -> Sign {
                 StepOutcome::Unanswered(_) | StepOutcome::Redirect(_)
             )
         };
-        let is_expired = |outcome: &StepOutcome| failed_by(outcome, &[EXPIRED_CERTIFICATE]);
+        let is_expired =
+            |outcome: &StepOutcome| failed_by(outcome, &[NoAnswer::ExpiredCertificate]);
         if outcomes.clone().all(is_no_page) && outcomes.clone().any(is_expired) {
             return Sign::Suspicious(Trouble::Clock);
         }

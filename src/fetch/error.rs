@@ -5,11 +5,7 @@ use std::time::SystemTime;
 use thiserror::Error;
 
 use super::ArchiveError;
-use crate::web::{DeferralCause, PageUrl, Scheme, SiteId};
-
-/// The label of certificates that are not yet or no longer valid. Many of them in a row say that
-/// our clock is wrong.
-pub const EXPIRED_CERTIFICATE: &str = "expired_certificate";
+use crate::web::{DeferralCause, NoAnswer, PageUrl, Scheme, SiteId};
 
 /// Why there was no answer. An answer with an error status is none of these.
 #[derive(Debug, Error)]
@@ -22,7 +18,7 @@ pub struct FetchError {
     message: String,
 }
 
-/// What went wrong. The labels are those of `pages_fetched_total{outcome}`.
+/// What went wrong, with what is needed to decide what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// There is no such host.
@@ -97,7 +93,9 @@ impl FetchError {
         Self::new(ErrorKind::Disallowed, message)
     }
 
-    pub(super) fn with_robots_requests(mut self, requests: usize) -> Self {
+    /// The same, after so many more answered requests for robots.txt.
+    #[must_use]
+    pub fn with_robots_requests(mut self, requests: usize) -> Self {
         self.robots_requests += requests;
         self
     }
@@ -112,53 +110,31 @@ impl From<ArchiveError> for FetchError {
 // === impl ErrorKind ===
 
 impl ErrorKind {
-    /// All labels there are.
-    pub const LABELS: [&'static str; 18] = [
-        "no_host",
-        "dns_failed",
-        "unreachable",
-        "connect_timeout",
-        "tls_failed",
-        "bad_certificate",
-        EXPIRED_CERTIFICATE,
-        "forbidden_address",
-        "forbidden_port",
-        "no_contact",
-        "blocked",
-        "disallowed",
-        "deferred",
-        "timeout",
-        "too_slow",
-        "broken",
-        "malformed",
-        "archive",
-    ];
-
-    /// The label in metrics.
+    /// The reason without its details.
     #[must_use]
-    pub fn label(self) -> &'static str {
+    pub fn reason(self) -> NoAnswer {
         match self {
-            Self::NoHost => "no_host",
-            Self::DnsFailed => "dns_failed",
-            Self::Unreachable => "unreachable",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::TlsFailed => "tls_failed",
+            Self::NoHost => NoAnswer::NoHost,
+            Self::DnsFailed => NoAnswer::DnsFailed,
+            Self::Unreachable => NoAnswer::Unreachable,
+            Self::ConnectTimeout => NoAnswer::ConnectTimeout,
+            Self::TlsFailed => NoAnswer::TlsFailed,
             Self::BadCertificate {
                 is_out_of_date: true,
                 ..
-            } => EXPIRED_CERTIFICATE,
-            Self::BadCertificate { .. } => "bad_certificate",
-            Self::ForbiddenAddress => "forbidden_address",
-            Self::ForbiddenPort => "forbidden_port",
-            Self::NoContact => "no_contact",
-            Self::Blocked => "blocked",
-            Self::Disallowed => "disallowed",
-            Self::Deferred { .. } => "deferred",
-            Self::Timeout => "timeout",
-            Self::TooSlow => "too_slow",
-            Self::Broken => "broken",
-            Self::Malformed => "malformed",
-            Self::Archive => "archive",
+            } => NoAnswer::ExpiredCertificate,
+            Self::BadCertificate { .. } => NoAnswer::BadCertificate,
+            Self::ForbiddenAddress => NoAnswer::ForbiddenAddress,
+            Self::ForbiddenPort => NoAnswer::ForbiddenPort,
+            Self::NoContact => NoAnswer::NoContact,
+            Self::Blocked => NoAnswer::Blocked,
+            Self::Disallowed => NoAnswer::Disallowed,
+            Self::Deferred { .. } => NoAnswer::Deferred,
+            Self::Timeout => NoAnswer::Timeout,
+            Self::TooSlow => NoAnswer::TooSlow,
+            Self::Broken => NoAnswer::Broken,
+            Self::Malformed => NoAnswer::Malformed,
+            Self::Archive => NoAnswer::Archive,
         }
     }
 
@@ -185,12 +161,14 @@ impl ErrorKind {
     }
 
     /// Whether the page was not asked for because it is not the time.
-    pub(super) fn is_deferral(self) -> bool {
+    #[must_use]
+    pub fn is_deferral(self) -> bool {
         matches!(self, Self::Deferred { .. })
     }
 
     /// Whether no byte of HTTP was spoken: what failed is the way to the host.
-    pub(super) fn is_before_http(self) -> bool {
+    #[must_use]
+    pub fn is_before_http(self) -> bool {
         matches!(
             self,
             Self::NoHost

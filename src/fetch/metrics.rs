@@ -11,9 +11,9 @@ use prometheus::{
 };
 
 use crate::telemetry::Metrics;
-use crate::web::FetchedPage;
+use crate::web::{FetchedPage, NoAnswer};
 
-use super::error::{ErrorKind, FetchError};
+use super::error::FetchError;
 
 /// The labels of answers, by the class of their status.
 const STATUS_LABELS: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
@@ -51,7 +51,8 @@ impl FetchMetrics {
         let by_outcome = |name: &str, help: &str| {
             let counters = IntCounterVec::new(Opts::new(name, help), &["outcome"])
                 .expect("the name and the label are well formed");
-            for label in STATUS_LABELS.iter().chain(&ErrorKind::LABELS) {
+            let reasons = NoAnswer::ALL.iter().map(|reason| reason.name());
+            for label in STATUS_LABELS.into_iter().chain(reasons) {
                 // A series that exists from the start can be watched for its first increase.
                 counters.with_label_values(&[label]);
             }
@@ -115,14 +116,17 @@ impl FetchMetrics {
                 self.bytes.inc_by(page.transfer.wire_bytes);
                 self.duration.observe(time.as_secs_f64());
             }
-            Err(error) => self.pages.with_label_values(&[error.kind.label()]).inc(),
+            Err(error) => {
+                let reason = error.kind.reason().name();
+                self.pages.with_label_values(&[reason]).inc();
+            }
         }
     }
 
     pub(super) fn count_robots(&self, result: Result<StatusCode, &FetchError>) {
         let label = match result {
             Ok(status) => STATUS_LABELS[status_class(status)],
-            Err(error) => error.kind.label(),
+            Err(error) => error.kind.reason().name(),
         };
         self.robots.with_label_values(&[label]).inc();
     }
@@ -168,11 +172,11 @@ fn status_class(status: StatusCode) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use tokio::time::timeout;
 
+    use super::super::ErrorKind;
     use super::*;
+    use crate::telemetry::clock;
     use crate::web::DeferralCause;
 
     #[tokio::test]
@@ -210,7 +214,7 @@ mod tests {
             ErrorKind::Blocked,
             ErrorKind::Disallowed,
             ErrorKind::Deferred {
-                not_before: SystemTime::now(),
+                not_before: clock::now(),
                 cause: DeferralCause::Busy,
             },
             ErrorKind::Timeout,
@@ -220,10 +224,10 @@ mod tests {
             ErrorKind::Archive,
         ];
         let counted = FetchMetrics::register(&Metrics::new());
-        for (kind, label) in kinds.into_iter().zip(ErrorKind::LABELS) {
-            assert_eq!(kind.label(), label);
+        for (kind, reason) in kinds.into_iter().zip(NoAnswer::ALL) {
+            assert_eq!(kind.reason(), *reason);
             counted.count_page(&Err(FetchError::new(kind, "")), Duration::ZERO);
-            assert_eq!(counted.pages(label), 1);
+            assert_eq!(counted.pages(reason.name()), 1);
         }
     }
 }

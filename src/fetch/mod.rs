@@ -1,8 +1,9 @@
 //! Where pages come from.
 //!
-//! [`Fetcher`] is the door to the web. Behind it stands an [`archive`] or the [`live`] web;
-//! whoever asks for pages cannot tell what is behind. This is the only room that asks the
-//! network; the generated web of `lab` only answers it.
+//! [`Fetcher`] is the door to the web. Behind it stands an [`archive`], the [`live`] web or
+//! anything else that implements it; crawlers cannot tell which. A process puts its own together
+//! as a [`PageSource`]. This is the only room that asks the network; the generated web of `lab` only
+//! answers it.
 //!
 //! Invariant: one call is one request and one response. Redirects are answers, not
 //! something to be followed here: who counts pages must see each of them, and each hop
@@ -13,19 +14,22 @@ mod body;
 mod brotli;
 mod error;
 mod head;
+mod host_guard;
 pub mod live;
 mod metrics;
 mod recorder;
+mod source;
 mod zstd;
 
 use async_trait::async_trait;
 
 use crate::web::{FetchedPage, PageUrl};
 pub use archive::{Archive, ArchiveError};
-pub use error::{EXPIRED_CERTIFICATE, ErrorKind, FetchError};
+pub use error::{ErrorKind, FetchError};
 pub use live::{LiveWeb, LiveWebError};
 pub use metrics::FetchMetrics;
 pub use recorder::{RecordError, Recorder};
+pub use source::PageSource;
 
 /// The door to the web.
 #[async_trait]

@@ -1,7 +1,7 @@
 //! The internal crawler: samples one site until its class is sure enough (paper 4.3).
 //!
-//! In: one [`SiteVisit`]. Out: one [`SiteReport`]. In between, pages are read best first
-//! ([`page_frontier`](self)), each is judged by the topic's model, and the evidence adds up
+//! In: one [`SiteVisit`]. Out: one [`SiteReport`]. In between, pages are read in the order of a
+//! [`PageOrdering`], each is judged by the topic's model, and the evidence adds up
 //! until the verdict is reached, the site is exhausted, or the budget is spent. If links
 //! are wanted, reading goes on until there are enough of them.
 //!
@@ -29,31 +29,33 @@
 //! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 
 mod page_frontier;
+mod page_ordering;
 mod reading_pool;
 mod site_sample;
+mod site_walker;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::classify::{JudgedPage, SiteModel};
 use crate::config::{InternalSettings, NoindexPolicy};
-use crate::fetch::{ErrorKind, FetchError, Fetcher};
+use crate::fetch::{ErrorKind, Fetcher};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    DeferralCause, FetchedPage, LinkKind, PageKind, PageOrder, PageUrl, ParsedPage, Purpose,
-    SiteReport, SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
+    DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
+    SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
 };
-use page_frontier::{Aim, Candidate, PageFrontier};
+pub use page_frontier::Candidate;
+pub use page_ordering::{
+    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
+};
 use reading_pool::{ReadingPool, Room};
 use site_sample::SiteSample;
+use site_walker::is_refused_by_gatekeeper;
+pub use site_walker::{SiteWalker, WalkStep, WalkerLimits};
 
 /// Larger bodies are read in the pool, where that holds up nobody and has room. Others take a
 /// millisecond and little memory, and no more of them are read at once than the runtime has threads.
 const LARGE_BODY_BYTES: usize = 128 << 10;
-
-/// So many pages may wait for each that may be read: a page of ten thousand links is not
-/// worth remembering whole.
-const WAITING_PER_PAGE: usize = 200;
 
 /// Samples sites for one topic. One crawler serves any number of visits at once.
 #[derive(Clone)]
@@ -62,6 +64,7 @@ pub struct InternalCrawler {
     model: Arc<SiteModel>,
     settings: InternalSettings,
     limits: ParseLimits,
+    page_ordering: Arc<dyn PageOrdering>,
 }
 
 /// A page as it was read and judged.
@@ -84,6 +87,17 @@ impl InternalCrawler {
             model,
             settings,
             limits,
+            page_ordering: Arc::new(LinkPagesFirst),
+        }
+    }
+
+    /// The same, with another order of pages. Without it, pages of links come first after the
+    /// verdict.
+    #[must_use]
+    pub fn with_page_ordering(self, page_ordering: Arc<dyn PageOrdering>) -> Self {
+        Self {
+            page_ordering,
+            ..self
         }
     }
 
@@ -95,22 +109,30 @@ impl InternalCrawler {
 
     /// Judges one site.
     pub async fn sample(&self, visit: SiteVisit) -> SiteReport {
-        let (purpose, page_order) = (visit.purpose, visit.page_order);
-        let capacity = self.settings.page_budget.saturating_mul(WAITING_PER_PAGE);
-        let mut frontier = PageFrontier::new(&visit.entry, visit.reach, capacity);
+        let purpose = visit.purpose;
+        let limits = WalkerLimits {
+            requests: self.settings.page_budget,
+            retries: self.settings.retries,
+            redirects: self.settings.max_redirects,
+            url_bytes: self.limits.max_url_bytes,
+        };
+        let mut walker = SiteWalker::new(&*self.fetcher, &visit, limits);
         let mut sample = SiteSample::new(visit, Arc::clone(&self.model), self.settings);
         let stop_reason = loop {
-            if let Some(reason) = self.reason_to_stop(&sample, purpose) {
+            if !walker.is_under_way()
+                && let Some(reason) = self.reason_to_stop(&sample, purpose)
+            {
                 break reason;
             }
-            let aim = match page_order {
-                PageOrder::LinkPagesFirst if sample.is_decided() => Aim::Links,
-                PageOrder::LinkPagesFirst | PageOrder::Variance => Aim::Verdict,
+            let phase = if sample.is_decided() {
+                VisitPhase::AfterVerdict
+            } else {
+                VisitPhase::BeforeVerdict
             };
-            let Some(page) = frontier.best(aim) else {
+            let Some(step) = walker.next(&*self.page_ordering, phase).await else {
                 break StopReason::Exhausted;
             };
-            if let Some(reason) = self.follow(page, &mut frontier, &mut sample).await {
+            if let Some(reason) = self.take_up(step, &mut walker, &mut sample).await {
                 break reason;
             }
         };
@@ -135,148 +157,77 @@ impl InternalCrawler {
         (sample.steps() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
     }
 
-    /// Asks for a page, and for what it redirects to, and adds what is found to the sample.
-    async fn follow(
+    /// Adds to the sample what became of a request.
+    async fn take_up(
         &self,
-        mut page: Candidate,
-        frontier: &mut PageFrontier,
+        step: WalkStep,
+        walker: &mut SiteWalker<'_>,
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
-        let mut chain: Vec<PageUrl> = Vec::new();
-        page.url = sample.entrances().spelled(page.url);
-        loop {
-            let fetched = match self.ask(&page, sample).await {
-                Ok(fetched) => fetched,
-                Err(error) => match self.without_answer(&page, &error, sample) {
-                    ControlFlow::Continue(entrance) => {
-                        page.url = entrance;
-                        continue;
+        match step {
+            WalkStep::Retried { page, result } => {
+                let outcome = match &result {
+                    Ok(fetched) => {
+                        sample.add_response(fetched);
+                        StepOutcome::Failed(fetched.status)
                     }
-                    ControlFlow::Break(reason) => return reason,
-                },
-            };
-            if is_refused_by_gatekeeper(&fetched) {
-                return challenged(page, sample);
+                    Err(error) => {
+                        sample.add_silence(&page, error);
+                        StepOutcome::Unanswered(error.kind.reason())
+                    }
+                };
+                sample.add_failure(page, outcome);
+                None
             }
-            if let Some(not_before) = fetched.transfer.busy_until
-                && sample.is_unread()
-            {
-                sample.add_failure(page, StepOutcome::Failed(fetched.status));
-                return Some(StopReason::Deferred {
-                    not_before,
-                    cause: DeferralCause::Busy,
-                });
+            WalkStep::Redirected {
+                page,
+                fetched,
+                target,
+                next,
+            } => {
+                sample.add_response(&fetched);
+                if let Some(next) = next.filter(|_| page.is_entrance) {
+                    sample.enter_at(&next);
+                }
+                sample.add_failure(page, StepOutcome::Redirect(target));
+                None
             }
-            let Some(target) = fetched.redirect_target() else {
-                return self.take(page, fetched, frontier, sample).await;
-            };
-            sample.add_failure(page.clone(), StepOutcome::Redirect(target.clone()));
-            let target = sample.entrances().spelled(target);
-            if target.site() != *sample.site() {
+            WalkStep::LedAway {
+                page,
+                fetched,
+                target,
+            } => {
+                sample.add_response(&fetched);
                 let is_alias = page.is_entrance && sample.is_silent();
+                sample.add_failure(page, StepOutcome::Redirect(target.clone()));
                 if is_alias && challenge::is_gate(&target) {
                     sample.meet_gatekeeper();
                     return Some(StopReason::Challenged);
                 }
-                return is_alias.then(|| sample.become_alias(target));
+                is_alias.then(|| sample.become_alias(target))
             }
-            chain.push(page.url.clone());
-            let is_long = chain.len() > self.settings.max_redirects
-                || target.as_str().len() > self.limits.max_url_bytes
-                || sample.steps() >= self.settings.page_budget;
-            if is_long || chain.contains(&target) || !frontier.claim(&page.url, &target) {
-                return None;
+            WalkStep::Unanswered {
+                page,
+                error,
+                tries_on,
+            } => {
+                sample.add_silence(&page, &error);
+                without_answer(page, error.kind, tries_on, sample)
             }
-            if page.is_entrance {
-                sample.enter_at(&target);
-            }
-            page.url = target;
-        }
-    }
-
-    /// Asks for a page, and again if that may help.
-    async fn ask(
-        &self,
-        page: &Candidate,
-        sample: &mut SiteSample,
-    ) -> Result<FetchedPage, FetchError> {
-        let mut retries = self.settings.retries;
-        loop {
-            let result = self.fetcher.fetch(&page.url).await;
-            let is_last = retries == 0 || sample.steps() + 1 >= self.settings.page_budget;
-            let outcome = match &result {
-                Ok(fetched) => {
-                    sample.add_response(fetched);
-                    StepOutcome::Failed(fetched.status)
+            WalkStep::Answered { page, fetched } => {
+                sample.add_response(&fetched);
+                if is_refused_by_gatekeeper(&fetched) {
+                    return challenged(page, sample);
                 }
-                Err(error) => {
-                    tracing::debug!(page = %page.url, %error, "no answer");
-                    sample.add_robots_requests(error.robots_requests);
-                    StepOutcome::Unanswered(error.kind.label())
+                if let Some(not_before) = fetched.transfer.busy_until
+                    && sample.is_unread()
+                {
+                    sample.add_failure(page, StepOutcome::Failed(fetched.status));
+                    return Some(sample.defer(not_before, DeferralCause::Busy));
                 }
-            };
-            let may_help = match &result {
-                Ok(fetched) => {
-                    fetched.transfer.busy_until.is_some() && !is_refused_by_gatekeeper(fetched)
-                }
-                Err(error) => error.kind.is_transient(),
-            };
-            if is_last || !may_help {
-                return result;
-            }
-            sample.add_failure(page.clone(), outcome);
-            retries -= 1;
-        }
-    }
-
-    /// What to do when a page cannot be had: try another entrance, or go on without it, or
-    /// stop.
-    fn without_answer(
-        &self,
-        page: &Candidate,
-        error: &FetchError,
-        sample: &mut SiteSample,
-    ) -> ControlFlow<Option<StopReason>, PageUrl> {
-        let kind = error.kind;
-        match kind {
-            ErrorKind::Deferred { not_before, cause } => {
-                // A later visit would begin anew and come no further.
-                let is_over = match cause {
-                    DeferralCause::CrawlDelay => !sample.is_unread(),
-                    _ => !sample.is_silent(),
-                };
-                return ControlFlow::Break(Some(match is_over {
-                    true => StopReason::BudgetSpent,
-                    false if cause == DeferralCause::Challenged => {
-                        sample.meet_gatekeeper();
-                        StopReason::Challenged
-                    }
-                    false => StopReason::Deferred { not_before, cause },
-                }));
-            }
-            ErrorKind::Disallowed => {
-                sample.add_failure(page.clone(), StepOutcome::Disallowed);
-                let is_shut = page.is_entrance && sample.is_unread();
-                return ControlFlow::Break(is_shut.then_some(StopReason::Disallowed));
-            }
-            _ => sample.add_failure(page.clone(), StepOutcome::Unanswered(kind.label())),
-        }
-        if kind == ErrorKind::Blocked {
-            return ControlFlow::Break(Some(StopReason::Blocked));
-        }
-        if sample.steps() < self.settings.page_budget {
-            let is_hopeful = |entrance: &PageUrl| kind.leaves_entrance(entrance);
-            let next = sample.entrances().next_after(&page.url, is_hopeful);
-            if let Some(entrance) = next {
-                return ControlFlow::Continue(entrance);
+                self.take(page, fetched, walker, sample).await
             }
         }
-        ControlFlow::Break(match kind {
-            ErrorKind::BadCertificate { .. } if page.is_entrance && sample.is_unread() => {
-                Some(StopReason::BadCertificate)
-            }
-            _ => sample.is_unreachable().then_some(StopReason::Unreachable),
-        })
     }
 
     /// Reads an answered page and adds it to the sample.
@@ -284,7 +235,7 @@ impl InternalCrawler {
         &self,
         page: Candidate,
         fetched: FetchedPage,
-        frontier: &mut PageFrontier,
+        walker: &mut SiteWalker<'_>,
         sample: &mut SiteSample,
     ) -> Option<StopReason> {
         if page.is_entrance && sample.is_at_full_address() {
@@ -322,7 +273,7 @@ impl InternalCrawler {
             }
         }
         if !parsed.robots.nofollow {
-            frontier.add_links(&parsed.intrinsic_links, confidence, &page);
+            walker.add_links(&parsed.intrinsic_links, confidence, &page);
         }
         None
     }
@@ -347,10 +298,45 @@ impl InternalCrawler {
     }
 }
 
-/// Whether an error is a challenge. Answers of status 200 are looked at when they are read.
-fn is_refused_by_gatekeeper(fetched: &FetchedPage) -> bool {
-    let is_error = fetched.status.is_client_error() || fetched.status.is_server_error();
-    is_error && fetched.gatekeeper().is_some()
+/// What a page that gave no answer means for the visit, and why to stop, if so.
+fn without_answer(
+    page: Candidate,
+    kind: ErrorKind,
+    tries_on: bool,
+    sample: &mut SiteSample,
+) -> Option<StopReason> {
+    let is_entrance = page.is_entrance;
+    match kind {
+        ErrorKind::Deferred { not_before, cause } => {
+            // A later visit would begin anew and come no further.
+            let is_over = match cause {
+                DeferralCause::CrawlDelay => !sample.is_unread(),
+                _ => !sample.is_silent(),
+            };
+            return Some(if is_over {
+                StopReason::BudgetSpent
+            } else if cause == DeferralCause::Challenged {
+                sample.meet_gatekeeper();
+                StopReason::Challenged
+            } else {
+                sample.defer(not_before, cause)
+            });
+        }
+        ErrorKind::Disallowed => {
+            sample.add_failure(page, StepOutcome::Disallowed);
+            let is_shut = is_entrance && sample.is_unread();
+            return is_shut.then_some(StopReason::Disallowed);
+        }
+        _ => sample.add_failure(page, StepOutcome::Unanswered(kind.reason())),
+    }
+    match kind {
+        ErrorKind::Blocked => Some(StopReason::Blocked),
+        _ if tries_on => None,
+        ErrorKind::BadCertificate { .. } if is_entrance && sample.is_unread() => {
+            Some(StopReason::BadCertificate)
+        }
+        _ => sample.is_unreachable().then_some(StopReason::Unreachable),
+    }
 }
 
 /// A gatekeeper answered. Where it guards the entrance, everything else is behind it.

@@ -1,10 +1,10 @@
-//! Which page of the site is read next (paper 4.3.2).
+//! The pages of a site that are known and not yet read (paper 4.3.2).
 //!
 //! A link (q, p) weighs the variance of q's confidences over the classes, which for two
 //! classes is (Pr\[q|t\] − 1/2)²: pages that speak clearly, for whichever class, are
-//! supposed to link to others that do. The rank of a page is the mean weight over the pages
-//! known to link to it; best first, and of equals the one found first. What a page shows in frames
-//! or leads to by itself comes before its other links.
+//! supposed to link to others that do. A page has the mean weight over the pages known to link to
+//! it. Which page comes next is decided by a [`PageOrdering`]; of equals the one found first. What
+//! a page shows in frames or leads to by itself is found before its other links.
 //!
 //! Invariant: no page is handed out twice, in whatever spelling it is linked. Neither the number of
 //! pages that wait nor the length of their addresses grows beyond the capacity.
@@ -16,6 +16,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::web::{IntrinsicLink, LinkKind, PageConfidence, PageKey, PageKind, PageUrl};
+
+use super::page_ordering::{PageOrdering, VisitPhase, WaitingPage};
 
 /// How pages of links are called.
 const LINK_WORDS: [&str; 16] = [
@@ -43,23 +45,18 @@ const LONGEST_NAME: usize = 40;
 /// The mean length of addresses that the capacity is meant for; honest ones are shorter.
 const MEAN_URL_BYTES: usize = 256;
 
-/// What is read for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
-    Verdict,
-    Links,
-}
-
 /// A page to be asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Candidate {
+pub struct Candidate {
     /// Its address, as it was found first.
-    pub(super) url: PageUrl,
+    pub url: PageUrl,
     /// How far from the entrance it lies, on the shortest way known.
-    pub(super) kind: PageKind,
+    pub kind: PageKind,
     /// Whether it stands for the whole site: the entrance, or where the entrance sends its
     /// readers. A frame does not; it may show a counter or an advertisement.
-    pub(super) is_entrance: bool,
+    pub is_entrance: bool,
+    /// Whether it is shown within the page that names it, or follows it by itself.
+    pub is_part: bool,
 }
 
 /// The pages known and not yet asked for.
@@ -104,26 +101,30 @@ impl PageFrontier {
             url: entry.clone(),
             kind: PageKind::Homepage,
             is_entrance: true,
+            is_part: false,
         };
         frontier.add(entry.document_key(), entrance, 0.0, false);
         frontier
     }
 
-    /// Takes the best page out. The paper reads for links in the same order as for the
-    /// verdict. With [`Aim::Links`] pages whose name promises links come first, because few
-    /// sites have more than one such page, and it is rarely among the first linked.
-    pub(super) fn best(&mut self, aim: Aim) -> Option<Candidate> {
-        let ranked = self.waiting.iter().map(|(key, page)| {
-            let is_aimed_at = aim == Aim::Links && page.is_link_page;
-            (is_aimed_at, page.rank(), page.found, *key)
+    /// Takes the page out that an ordering puts first.
+    pub(super) fn best(
+        &mut self,
+        ordering: &dyn PageOrdering,
+        phase: VisitPhase,
+    ) -> Option<Candidate> {
+        let ranked = self.waiting.iter().map(|(key, waiting)| {
+            let rank = ordering.rank(&waiting.seen(), phase);
+            (rank, waiting.found, *key)
         });
         // The number of its finding is unique, so the order of the map decides nothing.
-        let best = ranked.max_by(|one, other| {
-            let by_aim = one.0.cmp(&other.0);
-            let by_rank = one.1.total_cmp(&other.1);
-            by_aim.then(by_rank).then_with(|| other.2.cmp(&one.2))
+        let best = ranked.max_by(|(one, one_found, _), (other, other_found, _)| {
+            let by_preference = one.is_preferred.cmp(&other.is_preferred);
+            let by_value = one.value.total_cmp(&other.value);
+            let by_find = other_found.cmp(one_found);
+            by_preference.then(by_value).then(by_find)
         });
-        let (_, _, _, key) = best?;
+        let (_, _, key) = best?;
         let page = self.remove(key)?;
         self.asked.extend([key, page.url.key()]);
         Some(page)
@@ -159,6 +160,7 @@ impl PageFrontier {
                 url: part.page.clone(),
                 kind: from.kind,
                 is_entrance: from.is_entrance && part.kind == LinkKind::Refresh,
+                is_part: true,
             };
             if linked.insert(key) {
                 self.add(key, page, weight, false);
@@ -171,6 +173,7 @@ impl PageFrontier {
                 url: link.page.clone(),
                 kind: from.kind.next(),
                 is_entrance: false,
+                is_part: false,
             };
             if linked.insert(key) {
                 self.add(key, page, weight, promises_links(link));
@@ -183,7 +186,7 @@ impl PageFrontier {
         if is_full || page.kind > self.reach || self.asked.contains(&key) {
             return;
         }
-        let kind = page.kind;
+        let (kind, is_part) = (page.kind, page.is_part);
         let found = self.found;
         self.found += 1;
         let waiting = self.waiting.entry(key).or_insert_with(|| {
@@ -200,6 +203,7 @@ impl PageFrontier {
         waiting.weights += weight;
         waiting.pages += 1;
         waiting.page.kind = waiting.page.kind.min(kind);
+        waiting.page.is_part |= is_part;
     }
 
     fn is_full(&self) -> bool {
@@ -217,8 +221,17 @@ impl PageFrontier {
 // === impl Waiting ===
 
 impl Waiting {
-    fn rank(&self) -> f64 {
-        self.weights / f64::from(self.pages)
+    /// What an ordering is shown of it.
+    fn seen(&self) -> WaitingPage<'_> {
+        WaitingPage {
+            url: &self.page.url,
+            kind: self.page.kind,
+            variance: self.weights / f64::from(self.pages),
+            linking_pages: self.pages,
+            is_link_page: self.is_link_page,
+            is_part: self.page.is_part,
+            found: self.found,
+        }
     }
 }
 
@@ -242,6 +255,7 @@ fn link_weight(confidence: PageConfidence) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::page_ordering::{BreadthFirst, ByVariance, LinkPagesFirst};
     use super::*;
 
     fn page(path: &str) -> PageUrl {
@@ -272,6 +286,7 @@ mod tests {
             url: page("/"),
             kind,
             is_entrance: kind == PageKind::Homepage,
+            is_part: false,
         }
     }
 
@@ -279,8 +294,12 @@ mod tests {
         PageConfidence::new(value).unwrap()
     }
 
+    fn best(frontier: &mut PageFrontier) -> Option<Candidate> {
+        frontier.best(&ByVariance, VisitPhase::BeforeVerdict)
+    }
+
     fn drain(frontier: &mut PageFrontier) -> Vec<String> {
-        std::iter::from_fn(|| frontier.best(Aim::Verdict))
+        std::iter::from_fn(|| best(frontier))
             .map(|page| page.url.path().to_owned())
             .collect()
     }
@@ -290,7 +309,7 @@ mod tests {
     #[test]
     fn ranks_are_means_of_variances() {
         let mut frontier = frontier();
-        assert_eq!(frontier.best(Aim::Verdict).unwrap().url, page("/"));
+        assert_eq!(best(&mut frontier).unwrap().url, page("/"));
         frontier.add_links(
             &anchors(&["/b", "/a"]),
             confidence(0.9),
@@ -304,32 +323,52 @@ mod tests {
         assert_eq!(drain(&mut frontier), ["/a", "/b", "/c"]);
     }
 
+    /// The same links, as they were found: b before a, whatever the pages say that link there.
+    #[test]
+    fn breadth_first_ignores_confidences() {
+        let mut frontier = frontier();
+        best(&mut frontier);
+        let from = [
+            (0.6, PageKind::Homepage, ["/b", "/a"]),
+            (0.9, PageKind::Inner, ["/c", "/b"]),
+        ];
+        for (value, kind, paths) in from {
+            frontier.add_links(&anchors(&paths), confidence(value), &read(kind));
+        }
+        let next = |frontier: &mut PageFrontier| {
+            let page = frontier.best(&BreadthFirst, VisitPhase::AfterVerdict);
+            page.map(|page| page.url.path().to_owned())
+        };
+        let paths: Vec<String> = std::iter::from_fn(|| next(&mut frontier)).collect();
+        assert_eq!(paths, ["/b", "/a", "/c"]);
+    }
+
     #[test]
     fn pages_of_links_come_first_when_links_are_wanted() {
-        let read_paths = |aim| {
+        let read_paths = |phase| {
             let mut frontier = frontier();
-            frontier.best(aim);
+            frontier.best(&LinkPagesFirst, phase);
             let mut found = anchors(&["/a", "/b", "/dir/our_links.html", "/c", "/linksys"]);
             found[1].anchor = "Friends & partners".to_owned();
             found[3].anchor =
                 "a long sentence in which links stand somewhere among others".to_owned();
             frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
-            let paths = std::iter::from_fn(|| frontier.best(aim));
+            let paths = std::iter::from_fn(|| frontier.best(&LinkPagesFirst, phase));
             paths
                 .map(|page| page.url.path().to_owned())
                 .collect::<Vec<_>>()
         };
         let as_found = ["/a", "/b", "/dir/our_links.html", "/c", "/linksys"];
-        assert_eq!(read_paths(Aim::Verdict), as_found);
+        assert_eq!(read_paths(VisitPhase::BeforeVerdict), as_found);
         let links_first = ["/b", "/dir/our_links.html", "/a", "/c", "/linksys"];
-        assert_eq!(read_paths(Aim::Links), links_first);
+        assert_eq!(read_paths(VisitPhase::AfterVerdict), links_first);
     }
 
     /// 0.1 speaks as clearly as 0.9: it is the distance from 1/2 that counts.
     #[test]
     fn pages_that_speak_against_the_topic_lead_on_as_well() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         frontier.add_links(
             &anchors(&["/mute"]),
             PageConfidence::NEUTRAL,
@@ -347,19 +386,19 @@ mod tests {
     #[test]
     fn ties_go_to_the_first_found_and_frames_come_before_links() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         let found = links(&[
             ("/z", LinkKind::Anchor),
             ("/a", LinkKind::Anchor),
             ("/frame", LinkKind::Frame),
         ]);
         frontier.add_links(&found, PageConfidence::NEUTRAL, &read(PageKind::Homepage));
-        let first = frontier.best(Aim::Verdict).unwrap();
+        let first = best(&mut frontier).unwrap();
         assert_eq!(
             (first.url.path(), first.kind),
             ("/frame", PageKind::Homepage)
         );
-        let second = frontier.best(Aim::Verdict).unwrap();
+        let second = best(&mut frontier).unwrap();
         assert_eq!((second.url.path(), second.kind), ("/z", PageKind::Inner));
         assert_eq!(drain(&mut frontier), ["/a"]);
     }
@@ -367,7 +406,7 @@ mod tests {
     #[test]
     fn a_page_is_handed_out_once_in_whatever_spelling() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         let found = anchors(&["/", "/index.html", "/a/", "/a/index.html", "/a/"]);
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut frontier), ["/a/"]);
@@ -378,7 +417,7 @@ mod tests {
     #[test]
     fn a_page_counts_once_for_each_page_that_links_to_it() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         let twice = anchors(&["/a/", "/a/index.html", "/b"]);
         frontier.add_links(&twice, confidence(0.9), &read(PageKind::Homepage));
         frontier.add_links(&anchors(&["/a/"]), confidence(0.6), &read(PageKind::Inner));
@@ -390,10 +429,10 @@ mod tests {
     #[test]
     fn a_refresh_to_another_index_is_followed() {
         let mut frontier = frontier();
-        let home = frontier.best(Aim::Verdict).unwrap();
+        let home = best(&mut frontier).unwrap();
         let found = links(&[("/index.php", LinkKind::Refresh), ("/", LinkKind::Refresh)]);
         frontier.add_links(&found, PageConfidence::NEUTRAL, &home);
-        let next = frontier.best(Aim::Verdict).unwrap();
+        let next = best(&mut frontier).unwrap();
         assert_eq!((next.url.path(), next.is_entrance), ("/index.php", true));
         assert_eq!(drain(&mut frontier), [""; 0]);
     }
@@ -401,12 +440,12 @@ mod tests {
     #[test]
     fn finds_beyond_the_capacity_or_the_reach_are_dropped() {
         let mut few = PageFrontier::new(&page("/"), PageKind::Deep, 2);
-        few.best(Aim::Verdict);
+        best(&mut few);
         let found = anchors(&["/a", "/b", "/c", "/a"]);
         few.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut few), ["/a", "/b"]);
         let mut near = PageFrontier::new(&page("/"), PageKind::Homepage, 100);
-        near.best(Aim::Verdict);
+        best(&mut near);
         let found = links(&[("/frame", LinkKind::Frame), ("/a", LinkKind::Anchor)]);
         near.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
         assert_eq!(drain(&mut near), ["/frame"]);
@@ -415,12 +454,12 @@ mod tests {
     #[test]
     fn long_addresses_fill_the_capacity_sooner_and_leave_it_again() {
         let mut frontier = PageFrontier::new(&page("/"), PageKind::Deep, 4);
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         let long = |at: usize| format!("/{at}{}", "x".repeat(2 * MEAN_URL_BYTES));
         let (first, second, third) = (long(1), long(2), long(3));
         let found = anchors(&[&first, &second, &third, "/short", &first]);
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
-        assert_eq!(frontier.best(Aim::Verdict).unwrap().url, page(&first));
+        assert_eq!(best(&mut frontier).unwrap().url, page(&first));
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Inner));
         assert_eq!(drain(&mut frontier), [second, third]);
         assert_eq!(frontier.bytes, 0);
@@ -429,7 +468,7 @@ mod tests {
     #[test]
     fn links_that_the_author_does_not_vouch_for_are_not_followed() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         let mut found = anchors(&["/login", "/a"]);
         found[0].nofollow = true;
         frontier.add_links(&found, confidence(0.9), &read(PageKind::Homepage));
@@ -439,7 +478,7 @@ mod tests {
     #[test]
     fn redirects_lead_to_new_pages_or_other_spellings_only() {
         let mut frontier = frontier();
-        frontier.best(Aim::Verdict);
+        best(&mut frontier);
         frontier.add_links(
             &anchors(&["/a", "/b"]),
             confidence(0.9),

@@ -5,15 +5,17 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use http::StatusCode;
 use tokio::time::Instant;
 
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
 use crate::config::InternalSettings;
+use crate::fetch::FetchError;
 use crate::web::{
-    Entrances, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl, ParsedPage,
-    SiteConfidence, SiteId, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
+    DeferralCause, FetchedPage, Fingerprint, FoundLink, PageConfidence, PageStep, PageUrl,
+    ParsedPage, SiteConfidence, SiteReport, SiteVisit, StepOutcome, StopReason, TellingWords,
     TransversalLink, UndecidedReason, Verdict, VisitCost, shared_address,
 };
 
@@ -49,11 +51,12 @@ pub(super) struct SiteSample {
     was_challenged: bool,
     /// Failures since something last went well.
     failures_in_a_row: usize,
-    entrances: Entrances,
     /// Where a later visit had better enter.
     entrance: PageUrl,
     address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
+    /// Until when the visit is put off, and why, if it is.
+    deferral: Option<(SystemTime, DeferralCause)>,
     noindex: bool,
     cost: VisitCost,
     started: Instant,
@@ -62,14 +65,9 @@ pub(super) struct SiteSample {
 // === impl SiteSample ===
 
 impl SiteSample {
-    pub(super) fn new(
-        mut visit: SiteVisit,
-        model: Arc<SiteModel>,
-        settings: InternalSettings,
-    ) -> Self {
+    pub(super) fn new(visit: SiteVisit, model: Arc<SiteModel>, settings: InternalSettings) -> Self {
         Self {
             evidence: SiteEvidence::new(visit.prior),
-            entrances: Entrances::new(std::mem::take(&mut visit.fallbacks)),
             entrance: visit.entry.clone(),
             visit,
             model,
@@ -86,14 +84,11 @@ impl SiteSample {
             failures_in_a_row: 0,
             address: None,
             alias_of: None,
+            deferral: None,
             noindex: false,
             cost: VisitCost::default(),
             started: Instant::now(),
         }
-    }
-
-    pub(super) fn site(&self) -> &SiteId {
-        &self.visit.site
     }
 
     /// Steps taken: requests, answered or not, and pages that robots.txt kept from being
@@ -140,11 +135,6 @@ impl SiteSample {
         link_rank(self.link_weights, self.judged().confidence())
     }
 
-    /// The ways into the site.
-    pub(super) fn entrances(&mut self) -> &mut Entrances {
-        &mut self.entrances
-    }
-
     /// The entrance leads on to a page of the site.
     pub(super) fn enter_at(&mut self, page: &PageUrl) {
         self.entrance = page.clone();
@@ -159,13 +149,18 @@ impl SiteSample {
         self.add_robots_requests(transfer.robots_requests);
         self.address = self.address.or(transfer.address);
         if self.cost.pages == 1 {
-            self.entrances.open_at(&fetched.url);
             self.entrance = fetched.url.clone();
         }
     }
 
+    /// Counts what a request cost that got no response.
+    pub(super) fn add_silence(&mut self, page: &Candidate, error: &FetchError) {
+        tracing::debug!(page = %page.url, %error, "no answer");
+        self.add_robots_requests(error.robots_requests);
+    }
+
     /// Counts requests for robots.txt.
-    pub(super) fn add_robots_requests(&mut self, requests: usize) {
+    fn add_robots_requests(&mut self, requests: usize) {
         self.cost.robots_requests += requests;
     }
 
@@ -251,6 +246,12 @@ impl SiteSample {
         StopReason::Alias
     }
 
+    /// The site is to be visited later.
+    pub(super) fn defer(&mut self, not_before: SystemTime, cause: DeferralCause) -> StopReason {
+        self.deferral = Some((not_before, cause));
+        StopReason::Deferred
+    }
+
     /// Ends the visit.
     pub(super) fn into_report(mut self, stop_reason: StopReason) -> SiteReport {
         let judged = self.judged();
@@ -265,7 +266,9 @@ impl SiteSample {
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)
             }
-            StopReason::Deferred { not_before, cause } if self.frozen.is_none() => {
+            _ if self.frozen.is_none()
+                && let Some((not_before, cause)) = self.deferral =>
+            {
                 Verdict::Undecided(UndecidedReason::Deferred { not_before, cause })
             }
             StopReason::Interrupted if self.frozen.is_none() => {

@@ -27,7 +27,7 @@ use super::TopicModels;
 use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
 /// After which shares of the sites that can be reached it is counted.
-pub const SHARES: [f64; 3] = [0.1, 0.25, 0.5];
+pub const SHARES: &[f64] = &[0.1, 0.25, 0.5];
 
 /// The orderings that are compared, the one that the oracle shares first.
 const COMPARED: [Strategy; 6] = [
@@ -68,17 +68,24 @@ pub struct CrawlResult {
     pub curves: Vec<CrawlCurve>,
 }
 
-/// How an ordering got on, after each of [`SHARES`], on average.
+/// How an ordering got on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrawlCurve {
     /// The ordering.
     pub name: String,
+    /// One for each of [`SHARES`].
+    pub points: Vec<CurveMeans>,
+}
+
+/// What was reached after a share of the sites, on average.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct CurveMeans {
     /// Held-out targets that were visited.
-    pub reached: [f64; 3],
+    pub reached: f64,
     /// Those of them that were judged relevant.
-    pub found: [f64; 3],
+    pub found: f64,
     /// Pages that were downloaded, those of start sites left out.
-    pub pages: [f64; 3],
+    pub pages: f64,
 }
 
 /// A topic, learned from half of its groups.
@@ -113,9 +120,7 @@ impl CrawlExperiment<'_> {
             .chain([TRUE_LABELS.to_owned()])
             .map(|name| CrawlCurve {
                 name,
-                reached: [0.0; 3],
-                found: [0.0; 3],
-                pages: [0.0; 3],
+                points: vec![CurveMeans::default(); SHARES.len()],
             })
             .collect();
         let (mut reachable, mut targets) = (0.0, 0.0);
@@ -137,9 +142,9 @@ impl CrawlExperiment<'_> {
             }
         }
         let draws = count(usize::try_from(self.draws).unwrap_or(usize::MAX));
-        for curve in &mut curves {
-            for sums in [&mut curve.reached, &mut curve.found, &mut curve.pages] {
-                *sums = sums.map(|sum| sum / draws);
+        for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+            for sum in [&mut point.reached, &mut point.found, &mut point.pages] {
+                *sum /= draws;
             }
         }
         Ok(Some(CrawlResult {
@@ -200,7 +205,7 @@ impl CrawlExperiment<'_> {
                 visited.push(Visited {
                     site: verdict.site.clone(),
                     is_relevant: verdict.verdict.is_relevant(),
-                    pages: verdict.pages,
+                    pages: verdict.pages as usize,
                 });
             }
             visited.len() < most
@@ -214,7 +219,7 @@ impl CrawlExperiment<'_> {
 
 impl CrawlCurve {
     fn add(&mut self, visited: &[Visited], reachable: usize, targets: &BTreeSet<SiteId>) {
-        for (at, share) in SHARES.into_iter().enumerate() {
+        for (share, point) in SHARES.iter().zip(&mut self.points) {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -223,9 +228,9 @@ impl CrawlCurve {
             let sites = (count(reachable) * share).round() as usize;
             for visit in &visited[..sites.min(visited.len())] {
                 let is_target = targets.contains(&visit.site);
-                self.reached[at] += f64::from(u8::from(is_target));
-                self.found[at] += f64::from(u8::from(is_target && visit.is_relevant));
-                self.pages[at] += count(visit.pages);
+                point.reached += f64::from(u8::from(is_target));
+                point.found += f64::from(u8::from(is_target && visit.is_relevant));
+                point.pages += count(visit.pages);
             }
         }
     }

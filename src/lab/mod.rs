@@ -11,7 +11,7 @@ mod table_two;
 mod topic_models;
 mod walk;
 
-pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, SHARES};
+pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, CurveMeans, SHARES};
 pub use crawl_truth::{FoundSites, TruthExperiment, TruthResult, TruthRow};
 pub use likeness::{Likeness, Spread, likeness};
 pub use table_two::{Experiment, Row, TopicResult, Verdicts};

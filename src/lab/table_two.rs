@@ -14,6 +14,7 @@
 //! The homepage is what a reader sees first: what it shows in frames or leads to by itself
 //! belongs to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::SeedableRng;
@@ -53,7 +54,7 @@ pub struct Experiment<'a> {
 }
 
 /// The classifiers that are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
     /// The internal crawler.
     Internal,
@@ -91,8 +92,8 @@ pub struct TopicResult {
     pub p_err: f64,
     /// The threshold, mean over folds.
     pub p_threshold: f64,
-    /// By [`Row`].
-    pub rows: [Verdicts; 3],
+    /// The verdicts of each classifier.
+    pub rows: BTreeMap<Row, Verdicts>,
     /// The sites that the internal crawler got wrong, with how sure it was.
     pub mistakes: Vec<(SiteId, f64)>,
 }
@@ -101,8 +102,8 @@ pub struct TopicResult {
 struct FoldResult {
     p_err: f64,
     p_threshold: f64,
-    /// For each site tested: its place, and one outcome for each row.
-    outcomes: Vec<(usize, [Outcome; 3])>,
+    /// For each site tested: its place, and what came of it in each row.
+    outcomes: Vec<(usize, Vec<(Row, Outcome)>)>,
 }
 
 // === impl Experiment ===
@@ -119,7 +120,7 @@ impl Experiment<'_> {
             folds: 0,
             p_err: 0.0,
             p_threshold: 0.0,
-            rows: Default::default(),
+            rows: BTreeMap::new(),
             mistakes: Vec::new(),
         };
         let mut fold_results = 0.0;
@@ -131,32 +132,30 @@ impl Experiment<'_> {
                 .par_iter()
                 .map(|fold| self.run_fold(topic, &examples, fold, seed))
                 .collect();
-            let mut of_seed: [Measures; 3] = Default::default();
+            let mut of_seed: BTreeMap<Row, Measures> = BTreeMap::new();
             for fold in tested {
                 fold_results += 1.0;
                 result.p_err += fold.p_err;
                 result.p_threshold += fold.p_threshold;
                 for (at, outcomes) in fold.outcomes {
-                    for (measures, outcome) in of_seed.iter_mut().zip(&outcomes) {
-                        measures.add(outcome);
-                    }
-                    let internal = outcomes[Row::Internal as usize];
-                    if internal.is_relevant != internal.is_target {
-                        let site = self.corpus.sites[at].site.clone();
-                        result.mistakes.push((site, internal.confidence.get()));
+                    for (row, outcome) in outcomes {
+                        of_seed.entry(row).or_default().add(&outcome);
+                        if row == Row::Internal && outcome.is_relevant != outcome.is_target {
+                            let site = self.corpus.sites[at].site.clone();
+                            result.mistakes.push((site, outcome.confidence.get()));
+                        }
                     }
                 }
             }
-            for (row, measures) in result.rows.iter_mut().zip(&of_seed) {
-                row.add(measures);
+            for (row, measures) in of_seed {
+                result.rows.entry(row).or_default().add(&measures);
             }
         }
         result.p_err /= fold_results;
         result.p_threshold /= fold_results;
-        result
-            .rows
-            .iter_mut()
-            .for_each(|row| row.divide(self.seeds.max(1)));
+        for row in result.rows.values_mut() {
+            row.divide(self.seeds.max(1));
+        }
         Some(result)
     }
 
@@ -202,12 +201,18 @@ impl Experiment<'_> {
         };
         let internal = self.settings.internal;
         let rows = [
-            (self.crawler(model.clone(), internal), PageKind::Deep),
             (
+                Row::Internal,
+                self.crawler(model.clone(), internal),
+                PageKind::Deep,
+            ),
+            (
+                Row::Homepage,
                 self.crawler(homepage_model.with_thresholds(one_page), internal),
                 PageKind::Homepage,
             ),
             (
+                Row::AllPages,
                 self.crawler(model.with_thresholds(every_page), no_budget),
                 PageKind::Deep,
             ),
@@ -218,20 +223,21 @@ impl Experiment<'_> {
         let test = |at: &usize| {
             let site = &self.corpus.sites[*at].site;
             let is_target = examples[*at].is_target();
-            let outcomes = rows.each_ref().map(|(crawler, reach)| {
+            let outcomes = rows.iter().map(|(row, crawler, reach)| {
                 let visit = SiteVisit {
                     reach: *reach,
                     ..SiteVisit::new(site)
                 };
                 let report = runtime.block_on(crawler.sample(visit));
-                Outcome {
+                let outcome = Outcome {
                     is_relevant: report.verdict.is_relevant(),
                     confidence: report.confidence,
                     is_target,
                     pages: report.cost.pages,
-                }
+                };
+                (*row, outcome)
             });
-            (*at, outcomes)
+            (*at, outcomes.collect())
         };
         FoldResult {
             p_err,
@@ -291,9 +297,13 @@ fn homepage_of<'a>(site: &ExampleSite<'a>) -> ExampleSite<'a> {
 
 impl TopicResult {
     /// The verdicts of one classifier.
+    ///
+    /// # Panics
+    /// If nothing was judged.
     #[must_use]
     pub fn row(&self, row: Row) -> &Verdicts {
-        &self.rows[row as usize]
+        let verdicts = self.rows.get(&row);
+        verdicts.expect("a result has every row")
     }
 
     /// The mean over topics, each weighing alike. None without topics.
@@ -307,7 +317,7 @@ impl TopicResult {
             folds: 0,
             p_err: 0.0,
             p_threshold: 0.0,
-            rows: Default::default(),
+            rows: BTreeMap::new(),
             mistakes: Vec::new(),
         };
         for result in results {
@@ -315,20 +325,21 @@ impl TopicResult {
             mean.folds = mean.folds.max(result.folds);
             mean.p_err += result.p_err;
             mean.p_threshold += result.p_threshold;
-            for (sum, row) in mean.rows.iter_mut().zip(&result.rows) {
-                sum.measures.merge(&row.measures);
-                sum.precision += row.precision;
-                sum.recall += row.recall;
-                sum.f_measure += row.f_measure;
+            for (row, verdicts) in &result.rows {
+                let sum = mean.rows.entry(*row).or_default();
+                sum.measures.merge(&verdicts.measures);
+                sum.precision += verdicts.precision;
+                sum.recall += verdicts.recall;
+                sum.f_measure += verdicts.f_measure;
             }
         }
         let topics = f64::from(u32::try_from(results.len()).unwrap_or(u32::MAX));
         mean.target_sites /= results.len();
         mean.p_err /= topics;
         mean.p_threshold /= topics;
-        mean.rows
-            .iter_mut()
-            .for_each(|row| row.divide(results.len() as u64));
+        for row in mean.rows.values_mut() {
+            row.divide(results.len() as u64);
+        }
         Some(mean)
     }
 }
@@ -355,7 +366,7 @@ impl Verdicts {
 
 impl Row {
     /// All rows, in the order of the table.
-    pub const ALL: [Self; 3] = [Self::Internal, Self::Homepage, Self::AllPages];
+    pub const ALL: &[Self] = &[Self::Internal, Self::Homepage, Self::AllPages];
 
     /// The name for tables and JSON.
     #[must_use]

@@ -13,14 +13,13 @@ use tokio::sync::Notify;
 use crate::config::{ExternalSettings, NoindexPolicy, PageClassifierChoice, Settings, Strategy};
 use crate::external::{CrawlMetrics, Ordering, Seats, TopicCrawl, UnfitModel, edges_of, ordering};
 use crate::fetch::Fetcher;
+use crate::internal::PageOrdering;
 use crate::store::{
-    Averaging, CrawlStore, KeyValueStore, NewEdge, Rank, Ranking, Standing, StoreError, TopicTotals,
+    Averaging, CrawlStore, JudgedSite, KeyValueStore, NewEdge, Rank, Ranking, Standing, StoreError,
+    TopicTotals,
 };
 use crate::telemetry::Metrics;
-use crate::verdicts::ShownVerdict;
-use crate::web::{
-    PageConfidence, PageOrder, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport,
-};
+use crate::web::{PageConfidence, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
 
 use super::TopicModels;
 
@@ -88,16 +87,16 @@ pub(super) fn oracle(ordering: Arc<dyn Ordering>, truth: TruthOf) -> Arc<dyn Ord
 // === impl Walk ===
 
 impl Walk {
-    /// Visits sites from the start sites on until nothing is left, or until whoever is told
-    /// the verdicts has heard enough and says no.
+    /// Visits sites from the start sites on until nothing is left, or until `goes_on`, which is
+    /// told every verdict, says no.
     pub(super) async fn run(
         &self,
         ordering: Arc<dyn Ordering>,
         starts: Vec<PageUrl>,
-        mut goes_on: impl FnMut(&ShownVerdict, &TopicTotals) -> bool,
+        mut goes_on: impl FnMut(&JudgedSite, &TopicTotals) -> bool,
     ) -> Result<(), WalkError> {
         let mut settings = self.settings.clone();
-        // The walk is ended by whoever listens alone.
+        // Only `goes_on` ends the walk.
         settings.external.pprs_window = usize::MAX;
         // Labels say what a site is about, and not what it wants.
         settings.internal.noindex = NoindexPolicy::List;
@@ -159,8 +158,8 @@ impl Ordering for Oracle {
         self.ordering.purpose(is_border_scarce)
     }
 
-    fn page_order(&self) -> PageOrder {
-        self.ordering.page_order()
+    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
+        self.ordering.page_ordering()
     }
 
     fn page_classifier(&self) -> Option<PageClassifierChoice> {

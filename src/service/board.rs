@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus::{IntGaugeVec, Opts};
 
+use crate::external::EndReason;
 use crate::store::TopicTotals;
 use crate::telemetry::{Metrics, grouped};
 use crate::web::Trouble;
@@ -25,9 +26,8 @@ pub(super) enum TopicState {
 /// Why a topic does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleReason {
-    WantedReached,
-    BorderEmpty,
-    PprsBad,
+    /// Its crawl has ended.
+    Ended(EndReason),
     LowDisk,
     Paused,
     /// It is in the store, but nobody wants it crawled for any more.
@@ -57,9 +57,7 @@ struct KnownTopic {
 impl IdleReason {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::WantedReached => "wanted_reached",
-            Self::BorderEmpty => "border_empty",
-            Self::PprsBad => "pprs_bad",
+            Self::Ended(reason) => reason.name(),
             Self::LowDisk => "low_disk",
             Self::Paused => "paused",
             Self::NotInSettings => "not_in_settings",
@@ -75,9 +73,9 @@ impl TopicState {
         Self::Starting,
         Self::Crawling,
         Self::Draining,
-        Self::Idle(IdleReason::WantedReached),
-        Self::Idle(IdleReason::BorderEmpty),
-        Self::Idle(IdleReason::PprsBad),
+        Self::Idle(IdleReason::Ended(EndReason::WantedReached)),
+        Self::Idle(IdleReason::Ended(EndReason::BorderEmpty)),
+        Self::Idle(IdleReason::Ended(EndReason::PprsBad)),
         Self::Idle(IdleReason::LowDisk),
         Self::Idle(IdleReason::Paused),
     ];

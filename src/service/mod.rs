@@ -28,6 +28,7 @@ mod disk;
 mod lists;
 mod probes;
 mod server;
+mod steering;
 mod systemd;
 mod topic_loop;
 
@@ -40,19 +41,20 @@ use std::time::Duration;
 use axum::Router;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::config::Settings;
 use crate::external::{CrawlMetrics, Seats, TopicCrawl, latest_end};
-use crate::fetch::{Fetcher, LiveWeb};
+use crate::fetch::{Fetcher, PageSource};
 use crate::store::{CrawlStore, EditStore, ReadStore, Store, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics, clock};
 use crate::web::PageUrl;
 use api::Api;
 pub use api::{Token, TokenError};
 use board::{Board, IdleReason};
+use steering::Steering;
 use systemd::Systemd;
 use topic_loop::TopicLoop;
 
@@ -99,7 +101,7 @@ pub struct Service {
     /// Where everything found is kept.
     pub store: Arc<dyn Store>,
     /// Where pages come from.
-    pub web: Arc<LiveWeb>,
+    pub pages: Arc<PageSource>,
     /// The figures of the process.
     pub metrics: Metrics,
 }
@@ -169,8 +171,9 @@ impl Service {
         mut requests: mpsc::Receiver<Request>,
         again: ReadAgain,
     ) -> Result<(), ServiceError> {
-        self.web.set_host_lists(plan.settings.external.host_lists());
-        self.web.set_blocks(self.store.all_blocks().await?);
+        self.pages
+            .set_host_lists(plan.settings.external.host_lists());
+        self.pages.set_blocks(self.store.all_blocks().await?);
         let heartbeats = Heartbeats::default();
         let board = Arc::new(Board::new(&self.metrics));
         let mut servers = JoinSet::new();
@@ -181,10 +184,16 @@ impl Service {
             is_disk_low: disk::is_low(&settings.state, settings.low_disk, false),
             plan: Arc::new(plan),
             edition: 0,
-            paused: Arc::new(self.paused().await?),
+            paused: Arc::new(steering::paused(&*self.store).await?),
             is_stopping: false,
         });
-        if let Some(api) = self.api(&orders, &board, probes)? {
+        let steering = Arc::new(Steering::new(
+            Arc::clone(&self.store) as Arc<dyn EditStore>,
+            Arc::clone(&self.pages),
+            orders.clone(),
+        ));
+        servers.spawn(Arc::clone(&steering).follow());
+        if let Some(api) = self.api(&orders, &board, &steering, probes)? {
             servers.spawn(api);
         }
         servers.spawn(lists::keep(
@@ -260,17 +269,6 @@ impl Service {
         failure.map_or(Ok(()), Err)
     }
 
-    /// The topics that were paused when the last process ended.
-    async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
-        let mut paused = BTreeSet::new();
-        for (name, topic) in self.store.topics().await? {
-            if self.store.is_paused(topic).await? {
-                paused.insert(name);
-            }
-        }
-        Ok(paused)
-    }
-
     fn probes(
         &self,
         plan: &Plan,
@@ -287,6 +285,7 @@ impl Service {
         &self,
         orders: &watch::Sender<Orders>,
         board: &Arc<Board>,
+        steering: &Arc<Steering>,
         probes: Router,
     ) -> Result<Option<impl Future<Output = ()> + use<>>, ServiceError> {
         let Some(listener) = &self.api_listener else {
@@ -304,14 +303,13 @@ impl Service {
         })?;
         let api = Api {
             store: Arc::clone(&self.store) as Arc<dyn EditStore>,
-            web: Arc::clone(&self.web),
+            pages: Arc::clone(&self.pages),
             metrics: self.metrics.clone(),
             board: Arc::clone(board),
             orders: orders.clone(),
             started: clock::now(),
             trials: Arc::new(Semaphore::new(api::TRIALS)),
-            pausing: Mutex::default(),
-            blocking: Mutex::default(),
+            steering: Arc::clone(steering),
         };
         let routes = api::router(api, &settings, is_loopback, probes);
         Ok(Some(server::serve(listener, routes, settings.connections)))
@@ -334,8 +332,9 @@ impl Service {
         }
         let plan = kept_to(&old, plan);
         telemetry::set_log_level(plan.settings.log.level);
-        self.web.set_pace(&plan.settings.fetch.politeness);
-        self.web.set_host_lists(plan.settings.external.host_lists());
+        self.pages.set_pace(&plan.settings.fetch.politeness);
+        self.pages
+            .set_host_lists(plan.settings.external.host_lists());
         orders.send_modify(|orders| {
             orders.plan = Arc::new(plan);
             orders.edition += 1;
@@ -359,7 +358,7 @@ impl Crew<'_> {
             let topic_loop = TopicLoop {
                 name: name.clone(),
                 store: Arc::clone(&self.service.store) as Arc<dyn CrawlStore>,
-                fetcher: Arc::clone(&self.service.web) as Arc<dyn Fetcher>,
+                fetcher: Arc::clone(&self.service.pages) as Arc<dyn Fetcher>,
                 seats: Arc::clone(&self.seats),
                 metrics: self.metrics.clone(),
                 board: Arc::clone(&self.board),

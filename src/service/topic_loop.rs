@@ -8,9 +8,8 @@ use tokio::time::timeout;
 
 use crate::external::{CrawlMetrics, EndReason, ExternalCrawler, Seats};
 use crate::fetch::Fetcher;
-use crate::store::{CrawlStore, REJUDGED, StoreError, TopicId, TopicTotals};
+use crate::store::{CrawlStore, JudgedSite, REJUDGED, StoreError, TopicId, TopicTotals};
 use crate::telemetry::{Heartbeat, clock};
-use crate::verdicts::ShownVerdict;
 
 use super::board::{Board, IdleReason, TopicState};
 use super::{Orders, PlannedTopic};
@@ -56,13 +55,11 @@ impl TopicLoop {
                 continue;
             }
             let (reason, totals) = self.crawl(topic, &now, orders.clone()).await?;
-            let idle = match reason {
-                // The second cannot be: nobody sets a limit here.
-                EndReason::Stopped | EndReason::PagesSpent => continue,
-                EndReason::WantedReached => IdleReason::WantedReached,
-                EndReason::BorderEmpty { .. } => IdleReason::BorderEmpty,
-                EndReason::PprsBad => IdleReason::PprsBad,
-            };
+            // The second cannot be: nobody sets a limit here.
+            if matches!(reason, EndReason::Stopped | EndReason::PagesSpent) {
+                continue;
+            }
+            let idle = IdleReason::Ended(reason);
             tracing::info!(topic = self.name, reason = idle.name(), "idle");
             self.show(TopicState::Idle(idle), Some(&totals));
             self.rest(&mut orders, idle).await?;
@@ -102,12 +99,12 @@ impl TopicLoop {
             let _ = orders.wait_for(other).await;
             self.show(TopicState::Draining, None);
         };
-        let tell = |verdict: &ShownVerdict, totals: &TopicTotals| {
+        let tell = |verdict: &JudgedSite, totals: &TopicTotals| {
             tracing::info!(
                 topic = self.name,
                 site = %verdict.site,
                 verdict = verdict.verdict.name(),
-                confidence = verdict.confidence.get(),
+                confidence = verdict.confidence,
                 pages = verdict.pages,
                 seq = verdict.seq,
                 "judged"
@@ -143,8 +140,10 @@ impl TopicLoop {
         let is_recheck_due =
             due.recheck.is_some_and(|due| due <= now) || due.deferred == Some(REJUDGED);
         Ok(match idle {
-            IdleReason::BorderEmpty => is_recheck_due || due.deferred.is_some_and(|due| due <= now),
-            IdleReason::WantedReached | IdleReason::PprsBad => is_recheck_due,
+            IdleReason::Ended(EndReason::BorderEmpty) => {
+                is_recheck_due || due.deferred.is_some_and(|due| due <= now)
+            }
+            IdleReason::Ended(_) => is_recheck_due,
             IdleReason::LowDisk | IdleReason::Paused | IdleReason::NotInSettings => false,
         })
     }

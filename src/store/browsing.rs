@@ -290,6 +290,11 @@ impl<'e> Reader<'e> {
         Ok(format!("{:016x}", identity.unwrap_or_default()))
     }
 
+    pub(super) fn steering(&self) -> Result<u64, StoreError> {
+        let steered: Option<u64> = self.records.get(keys::STEERING)?;
+        Ok(steered.unwrap_or_default())
+    }
+
     pub(super) fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError> {
         Ok(self.records.get_raw(&keys::pause(topic))?.is_some())
     }

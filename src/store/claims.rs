@@ -24,7 +24,7 @@ use super::{
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
-/// A topic that waits until nobody else is under way is waited for so long after it last asked: it
+/// A topic that waits until no other site is being visited is waited for so long after it last asked: it
 /// may have been paused since.
 const WAITED_FOR: Duration = Duration::from_secs(30);
 
@@ -103,7 +103,7 @@ impl State {
             });
             changes.remove(key);
         }
-        // Who finds nothing writes nothing, so that asking in vain costs no sync.
+        // Nothing is written if there is nothing to take, so that polling costs no sync.
         if !sites.is_empty() {
             let expires = records::seconds(taking.now + CLAIM_TERM);
             self.next_expiry = self.next_expiry.min(expires);
@@ -186,7 +186,7 @@ impl State {
         Ok(is_waited_for.then_some(FirstAlone::Elsewhere))
     }
 
-    /// Whether another topic waits until nobody is under way.
+    /// Whether another topic waits until no site is being visited.
     fn is_other_waiting_to_be_alone(&self, topic: TopicId) -> bool {
         self.waits_to_be_alone
             .is_some_and(|(other, since)| other != topic && since.elapsed() < WAITED_FOR)

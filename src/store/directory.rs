@@ -11,13 +11,14 @@
 //! - An edit is durable when it returns. A machine never undoes one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::web::{PageUrl, SiteId};
+use crate::web::{PageUrl, SiteId, UndecidedKind, UnknownReason, parse_name};
 
 use super::{
     CurvePoint, DumpLine, JudgedSite, Progress, SiteFile, StoreError, TopicId, TopicTotals,
@@ -104,6 +105,9 @@ pub trait ReadStore: Send + Sync {
     /// The block of one host, if there is one.
     async fn block_of(&self, site: &SiteId) -> Result<Option<Block>, StoreError>;
 
+    /// How often pauses and blocks have changed: a process that keeps a copy of them compares it.
+    async fn steering(&self) -> Result<u64, StoreError>;
+
     /// Whether an edit has paused a topic.
     async fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError>;
 
@@ -149,7 +153,7 @@ pub struct FeedEntry {
     /// What has changed.
     pub change: ListChange,
     /// Why.
-    pub reason: String,
+    pub reason: ChangeReason,
     /// When.
     pub at: SystemTime,
     /// The site, and what the machine says about it.
@@ -169,6 +173,30 @@ pub enum ListChange {
     Dropped,
     /// It is no longer on the list because it leads to another site.
     Alias,
+}
+
+/// Why a list has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum ChangeReason {
+    /// The operator has blocked the host.
+    Blocked,
+    /// The operator has let the host in again.
+    Unblocked,
+    /// An editor has accepted the site.
+    Accepted,
+    /// An editor has rejected it.
+    Rejected,
+    /// An editor has withdrawn a decision.
+    Withdrawn,
+    /// It was judged relevant.
+    Judged,
+    /// It was judged relevant once more.
+    JudgedAgain,
+    /// It was judged irrelevant.
+    Irrelevant,
+    /// It was visited again, and nothing can be said about it any more.
+    Undecided(UndecidedKind),
 }
 
 /// What an editor thinks of a site.
@@ -372,6 +400,66 @@ impl ListChange {
     }
 }
 
+// === impl ChangeReason ===
+
+impl ChangeReason {
+    /// The reasons without details.
+    const PLAIN: [Self; 8] = [
+        Self::Blocked,
+        Self::Unblocked,
+        Self::Accepted,
+        Self::Rejected,
+        Self::Withdrawn,
+        Self::Judged,
+        Self::JudgedAgain,
+        Self::Irrelevant,
+    ];
+
+    /// The word for feeds.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Unblocked => "unblocked",
+            Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
+            Self::Withdrawn => "withdrawn",
+            Self::Judged => "judged",
+            Self::JudgedAgain => "judged_again",
+            Self::Irrelevant => "irrelevant",
+            Self::Undecided(kind) => kind.name(),
+        }
+    }
+}
+
+impl From<ChangeReason> for &'static str {
+    fn from(reason: ChangeReason) -> Self {
+        reason.name()
+    }
+}
+
+impl TryFrom<String> for ChangeReason {
+    type Error = UnknownReason;
+
+    fn try_from(name: String) -> Result<Self, UnknownReason> {
+        name.parse()
+    }
+}
+
+impl FromStr for ChangeReason {
+    type Err = UnknownReason;
+
+    /// `blocked` is what the operator did: a crawl does not ask a blocked host.
+    fn from_str(text: &str) -> Result<Self, UnknownReason> {
+        let name = text.replace('-', "_");
+        let plain = Self::PLAIN.into_iter().find(|reason| reason.name() == name);
+        match plain {
+            Some(reason) => Ok(reason),
+            None => parse_name(text).map(Self::Undecided),
+        }
+    }
+}
+
 // === impl Opinion ===
 
 impl Opinion {
@@ -382,5 +470,24 @@ impl Opinion {
             Self::Accept => "accept",
             Self::Reject => "reject",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strum::VariantArray;
+
+    use super::*;
+
+    #[test]
+    fn reasons_of_changes_are_read_back_in_both_spellings() {
+        let undecided = UndecidedKind::VARIANTS.iter().copied();
+        let undecided = undecided.filter(|kind| *kind != UndecidedKind::Blocked);
+        let undecided = undecided.map(ChangeReason::Undecided);
+        for reason in ChangeReason::PLAIN.into_iter().chain(undecided) {
+            assert_eq!(reason.name().parse(), Ok(reason));
+            assert_eq!(reason.name().replace('_', "-").parse(), Ok(reason));
+        }
+        assert!("".parse::<ChangeReason>().is_err());
     }
 }

@@ -24,7 +24,7 @@ use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
 /// The form of dumps.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
 /// a verdict before what is said about it.
@@ -52,7 +52,7 @@ const KINDS: [u8; 15] = [
 pub struct DumpLine(DumpedRecord);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "kebab-case")]
+#[serde(tag = "record", rename_all = "snake_case")]
 enum DumpedRecord {
     Store {
         format: u32,
@@ -92,6 +92,7 @@ enum DumpedRecord {
         domain: String,
         sites: u32,
     },
+    #[serde(alias = "source-domain")]
     SourceDomain {
         topic: u16,
         domain: String,

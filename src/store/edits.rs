@@ -24,6 +24,19 @@ const NOTE_BYTES: usize = 2_000;
 
 impl State {
     pub(super) fn edit(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
+        let is_steering = matches!(
+            edit,
+            Edit::Block { .. } | Edit::Unblock { .. } | Edit::Pause { .. }
+        );
+        let edited = self.apply(changes, edit)?;
+        if is_steering && edited != Edited::Unchanged {
+            let steered: Option<u64> = changes.get(keys::STEERING)?;
+            changes.put(keys::STEERING.to_vec(), &(steered.unwrap_or_default() + 1));
+        }
+        Ok(edited)
+    }
+
+    fn apply(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
         match edit {
             Edit::Decide {
                 topic,

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::config::StoreSettings;
+use crate::telemetry::clock;
 
 use super::claims;
 use super::dump::{self, DumpLine};
@@ -109,7 +110,9 @@ impl Writer {
         let shared = Arc::clone(&notes);
         let started = thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || run(&*engine, ledger, orders, &shared));
+            .spawn(clock::inherited(move || {
+                run(&*engine, ledger, orders, &shared);
+            }));
         match started {
             Ok(_) => Ok(Self { queue, notes }),
             Err(error) => Err(StoreError::Closed(error.to_string())),
@@ -346,9 +349,6 @@ fn settle<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use std::time::SystemTime;
-
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::engine::{Changes, Entry, MemoryEngine};
@@ -356,6 +356,7 @@ mod tests {
         BorderCaps, CrawlStore, KeyValueStore, Rank, Ranking, ReadStore, Resolution, Standing,
     };
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     /// Notes what is asked of the disk, and fails if it is told to.
     #[derive(Default)]
@@ -484,12 +485,12 @@ mod tests {
         store.enter(topic, sites).await.unwrap();
         let before = engine.syncs.load(Ordering::Relaxed);
         for taken in 1..=20 {
-            let taking = Taking::any(1, SystemTime::now());
+            let taking = Taking::any(1, clock::now());
             assert_eq!(store.take(topic, taking).await.unwrap().sites.len(), 1);
             assert_eq!(engine.syncs.load(Ordering::Relaxed), before + taken);
         }
         // There is nobody left: nothing is written, so nothing is synced.
-        let taking = Taking::any(1, SystemTime::now());
+        let taking = Taking::any(1, clock::now());
         assert!(store.take(topic, taking).await.unwrap().sites.is_empty());
         assert_eq!(engine.syncs.load(Ordering::Relaxed), before + 20);
         let log = engine.log.lock().unwrap();
@@ -539,7 +540,7 @@ mod tests {
         let engine = Arc::new(Watched::default());
         let (store, topic) = opened(&engine).await;
         store.enter(topic, vec![site(1)]).await.unwrap();
-        let taking = Taking::any(1, SystemTime::now());
+        let taking = Taking::any(1, clock::now());
         let taken = store.take(topic, taking).await.unwrap().sites;
         let visit = SiteVisit::entering(&taken[0].entrance);
         let report = SiteReport {

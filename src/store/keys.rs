@@ -29,6 +29,7 @@
 //! | `j` topic use host | sites for editors to decide on, the most useful first |
 //! | `b` host | a host that was blocked by an edit |
 //! | `w` topic | there while the topic is paused by an edit |
+//! | `E` | how often pauses and blocks have changed |
 //! | `z` topic | how the crawl went: points of its curve |
 //! | `y` topic | the block and allow lists by which the list was last gone through; 0 while that is done |
 //! | `a` | the number up to which the evidence of old verdicts is forgotten |
@@ -73,6 +74,7 @@ pub(super) mod kind {
     pub(in crate::store) const QUESTION: u8 = b'j';
     pub(in crate::store) const BLOCK: u8 = b'b';
     pub(in crate::store) const PAUSE: u8 = b'w';
+    pub(in crate::store) const STEERING: u8 = b'E';
     pub(in crate::store) const CURVE: u8 = b'z';
     pub(in crate::store) const LISTED_BY: u8 = b'y';
     pub(in crate::store) const AGED: u8 = b'a';
@@ -92,6 +94,7 @@ pub(super) const NEWEST: &[u8] = &[kind::NEWEST];
 pub(super) const LAST_CLAIM: &[u8] = &[kind::LAST_CLAIM];
 pub(super) const SUSPECTS: &[u8] = &[kind::SUSPECT];
 pub(super) const BLOCKS: &[u8] = &[kind::BLOCK];
+pub(super) const STEERING: &[u8] = &[kind::STEERING];
 
 pub(super) fn topic(name: &str) -> Vec<u8> {
     join(kind::TOPIC_NAME, &[name.as_bytes()])

@@ -19,7 +19,7 @@ use super::records::{self, VerdictRecord};
 use super::state::next_number;
 use super::transaction::Transaction;
 use super::versions::first_form;
-use super::{Block, Decision, ListChange, Opinion, StoreError, TopicId};
+use super::{Block, ChangeReason, Decision, ListChange, Opinion, StoreError, TopicId};
 
 type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
@@ -29,7 +29,7 @@ pub(super) struct ListingRecord {
     /// The number of the last change.
     pub(super) seq: u64,
     pub(super) change: ListChange,
-    pub(super) reason: String,
+    pub(super) reason: ChangeReason,
     pub(super) at: u64,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn relist(
     let record = ListingRecord {
         seq,
         change,
-        reason: reason(&verdict, opinion, is_blocked, was_listed, cause).to_owned(),
+        reason: reason(&verdict, opinion, is_blocked, was_listed, cause),
         at: records::seconds(match cause {
             Cause::Founded => verdict.judged_at(),
             _ => clock::now(),
@@ -141,19 +141,19 @@ fn reason(
     is_blocked: bool,
     was_listed: bool,
     cause: Cause,
-) -> &'static str {
+) -> ChangeReason {
     match (is_blocked, opinion, cause) {
-        (true, ..) => "blocked",
-        (false, _, Cause::Blocked) => "unblocked",
-        (false, Some(Opinion::Accept), _) => "accepted",
-        (false, Some(Opinion::Reject), _) => "rejected",
-        (false, None, Cause::Decided(_)) => "withdrawn",
+        (true, ..) => ChangeReason::Blocked,
+        (false, _, Cause::Blocked) => ChangeReason::Unblocked,
+        (false, Some(Opinion::Accept), _) => ChangeReason::Accepted,
+        (false, Some(Opinion::Reject), _) => ChangeReason::Rejected,
+        (false, None, Cause::Decided(_)) => ChangeReason::Withdrawn,
         (false, None, Cause::Judged(_) | Cause::Reviewed | Cause::Founded) => {
             match verdict.verdict() {
-                Verdict::Relevant if was_listed => "judged-again",
-                Verdict::Relevant => "judged",
-                Verdict::Irrelevant => "irrelevant",
-                Verdict::Undecided(reason) => reason.name(),
+                Verdict::Relevant if was_listed => ChangeReason::JudgedAgain,
+                Verdict::Relevant => ChangeReason::Judged,
+                Verdict::Irrelevant => ChangeReason::Irrelevant,
+                Verdict::Undecided(reason) => ChangeReason::Undecided(reason.kind()),
             }
         }
     }

@@ -76,12 +76,15 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::config::{HostLists, OldVerdicts, StoreSettings};
 use crate::telemetry::{Metrics, clock};
-use crate::web::{ModelFingerprint, PageUrl, Platforms, SiteId, SiteReport, Verdict};
+use crate::web::{
+    ModelFingerprint, PageKind, PageUrl, Platforms, SiteId, SiteReport, StepOutcome, StopReason,
+    Verdict,
+};
 use browsing::Reader;
 pub use curve::CurvePoint;
 pub use directory::{
-    Block, Decision, DumpStore, Edit, EditStore, Edited, FeedEntry, FoundSite, Heads, ListChange,
-    Opinion, ReadStore, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
+    Block, ChangeReason, Decision, DumpStore, Edit, EditStore, Edited, FeedEntry, FoundSite, Heads,
+    ListChange, Opinion, ReadStore, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
 };
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
@@ -345,12 +348,12 @@ pub enum Resolution {
 }
 
 /// What came of an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Recorded {
     /// It was recorded.
     Done {
-        /// The number of the verdict, if there is a new one.
-        seq: Option<u64>,
+        /// The verdict, if it is new: not one that says what was said before.
+        judged: Option<Box<JudgedSite>>,
         /// How many sites at the address of this one were judged.
         sites_at_address: u32,
     },
@@ -414,7 +417,7 @@ pub struct JudgedSite {
     /// The model that judged.
     pub model: ModelFingerprint,
     /// Why reading ended.
-    pub stop_reason: String,
+    pub stop_reason: StopReason,
     /// The page of another site that it only leads to, if so.
     pub alias_of: Option<PageUrl>,
     /// The address that answered.
@@ -475,9 +478,9 @@ pub struct EvidenceStep {
     /// The page.
     pub url: String,
     /// How far from the entrance it lies.
-    pub kind: String,
-    /// What came of it.
-    pub outcome: String,
+    pub kind: PageKind,
+    /// What came of it. Of a redirect with a long address the site is kept.
+    pub outcome: StepOutcome,
     /// The page confidence.
     pub confidence: f64,
     /// The site confidence after it.
@@ -667,7 +670,7 @@ impl KeyValueStore {
         read: impl FnOnce(&dyn Engine) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let engine = Arc::clone(&self.engine);
-        match tokio::task::spawn_blocking(move || read(&*engine)).await {
+        match tokio::task::spawn_blocking(clock::inherited(move || read(&*engine))).await {
             Ok(result) => result,
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             Err(_) => Err(StoreError::Closed(
@@ -802,6 +805,10 @@ impl ReadStore for KeyValueStore {
         self.browse(move |reader| reader.block_of(&site)).await
     }
 
+    async fn steering(&self) -> Result<u64, StoreError> {
+        self.browse(|reader| reader.steering()).await
+    }
+
     async fn is_paused(&self, topic: TopicId) -> Result<bool, StoreError> {
         self.browse(move |reader| reader.is_paused(topic)).await
     }
@@ -891,9 +898,9 @@ impl TakenSite {
 impl Recorded {
     /// The number of the verdict, if there is a new one.
     #[must_use]
-    pub fn seq(self) -> Option<u64> {
+    pub fn seq(&self) -> Option<u64> {
         match self {
-            Self::Done { seq, .. } => seq,
+            Self::Done { judged, .. } => judged.as_ref().map(|judged| judged.seq),
             Self::Stale => None,
         }
     }

@@ -33,6 +33,7 @@ use super::{
     Resolution, Standing, StoreError, TakenSite, Taking, TopicOpening,
 };
 use crate::config::{OldVerdicts, StoreSettings};
+use crate::telemetry::clock;
 use crate::web::{
     ModelFingerprint, PageConfidence, PageKind, PageStep, PageUrl, SiteConfidence, SiteReport,
     SiteVisit, StepOutcome, TellingWords, Verdict,
@@ -292,7 +293,7 @@ async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<
         // Nothing had entered by the last sync.
         store.enter(topic, vec![new_site(ALL_SITES)]).await?;
     }
-    let taken = store.take(topic, Taking::any(1, SystemTime::now())).await?;
+    let taken = store.take(topic, Taking::any(1, clock::now())).await?;
     let outcome = Outcome {
         resolution: Resolution::Judged,
         ..outcome(&taken.sites[0], &mut Xoshiro256PlusPlus::seed_from_u64(1))
@@ -406,7 +407,7 @@ async fn crawl(disk: Arc<ObservedDisk>, rounds: usize, seed: u64) -> Result<(), 
     for _ in 0..rounds {
         let mut taken = Vec::new();
         for _ in 0..TAKES_PER_ROUND {
-            let taking = Taking::any(random.gen_range(1..4), SystemTime::now());
+            let taking = Taking::any(random.gen_range(1..4), clock::now());
             taken.extend(store.take(topic, taking).await?.sites);
         }
         for portion in taken.chunks(16) {

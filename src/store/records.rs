@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::telemetry::clock;
 use crate::web::{
-    DeferralCause, ModelFingerprint, PageStep, PageUrl, SiteReport, StepOutcome, TellingWord,
-    UndecidedReason, Verdict,
+    DeferralCause, ModelFingerprint, PageKind, PageStep, PageUrl, SiteId, SiteReport, StepOutcome,
+    StopReason, TellingWord, UndecidedReason, Verdict,
 };
 
 use super::listing;
@@ -118,7 +118,7 @@ pub(super) struct VerdictRecord {
     is_start: bool,
     judged_at: u64,
     model: u64,
-    stop_reason: String,
+    stop_reason: StopReason,
     alias_of: Option<String>,
     address: Option<std::net::IpAddr>,
 }
@@ -166,8 +166,8 @@ pub(super) struct EvidenceRecord {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StepRecord {
     url: String,
-    kind: String,
-    outcome: String,
+    kind: PageKind,
+    outcome: StepOutcome,
     confidence: f32,
     site_confidence: f32,
     for_target: Vec<(String, f32)>,
@@ -284,7 +284,7 @@ impl VerdictRecord {
             is_start,
             judged_at: seconds(clock::now()),
             model: report.model.bits(),
-            stop_reason: report.stop_reason.name().to_owned(),
+            stop_reason: report.stop_reason,
             alias_of: report.alias_of.as_ref().map(ToString::to_string),
             address: report.address,
         }
@@ -349,7 +349,7 @@ impl VerdictRecord {
         self.alias_of.as_ref()?.parse().ok()
     }
 
-    pub(super) fn into_judged(self, site: crate::web::SiteId) -> JudgedSite {
+    pub(super) fn into_judged(self, site: SiteId) -> JudgedSite {
         JudgedSite {
             seq: self.seq,
             noindex: self.noindex(),
@@ -527,15 +527,16 @@ impl StepRecord {
                 .collect()
         };
         let outcome = match &step.outcome {
-            StepOutcome::Redirect(target) => format!("redirect to {target}"),
-            StepOutcome::Failed(status) => format!("failed, {}", status.as_u16()),
-            StepOutcome::Unanswered(why) => format!("unanswered, {why}"),
-            other => other.name().to_owned(),
+            // Of a long address the site is kept: what is kept must be an address.
+            StepOutcome::Redirect(target) if target.as_str().len() > TEXT_BYTES => {
+                StepOutcome::Redirect(target.front_door())
+            }
+            outcome => outcome.clone(),
         };
         Self {
             url: shortened(step.url.as_str()),
-            kind: step.kind.name().to_owned(),
-            outcome: shortened(&outcome),
+            kind: step.kind,
+            outcome,
             confidence: step.confidence.get() as f32,
             site_confidence: step.site_confidence.get() as f32,
             for_target: words(&step.telling_words.for_target),
@@ -549,9 +550,7 @@ mod tests {
     use super::*;
     use crate::store::StoreError;
     use crate::store::versions::{decode, encode};
-    use crate::web::{
-        ModelFingerprint, PageConfidence, PageKind, SiteConfidence, SiteVisit, TellingWords,
-    };
+    use crate::web::{PageConfidence, SiteConfidence, SiteVisit, TellingWords};
 
     /// Verdicts of stores that exist: the numbers of variants are part of the form.
     #[test]
@@ -563,14 +562,14 @@ mod tests {
             bytes.push(3);
             bytes.extend(0.5_f64.to_le_bytes());
             bytes.extend([1, 100, 42]);
-            bytes.extend(b"\x09confident\x00\x00");
+            bytes.extend(b"\x0blinks_found\x00\x00");
             bytes
         };
         for (verdict, word, noindex) in [
             (&[0][..], "relevant", false),
             (&[1], "irrelevant", false),
             (&[9, 5], "undecided (deferred)", false),
-            (&[12], "undecided (address-full)", false),
+            (&[12], "undecided (address_full)", false),
             (&[13], "undecided (challenged)", false),
             (&[14], "undecided (noindex)", true),
             (&[15, 1], "relevant", true),
@@ -581,10 +580,22 @@ mod tests {
             assert_eq!(encode(&read), bytes);
             let judged = read.into_judged("a.example".parse().unwrap());
             assert_eq!((judged.seq, judged.pages, judged.is_start), (7, 3, true));
-            assert_eq!(judged.stop_reason, "confident");
+            assert_eq!(judged.stop_reason, StopReason::LinksFound);
             assert_eq!(judged.verdict.to_string(), word);
             assert_eq!(judged.noindex, noindex, "{word}");
         }
+        let name = b"links_found";
+        let mut hyphened = record(&[0]);
+        let at = hyphened.windows(name.len()).position(|part| part == name);
+        hyphened[at.unwrap() + 5] = b'-';
+        let read: VerdictRecord = decode(b"v", &hyphened).unwrap();
+        assert_eq!(read.stop_reason, StopReason::LinksFound);
+        hyphened[at.unwrap()] = b'x';
+        let unknown = decode::<VerdictRecord>(b"v", &hyphened);
+        assert!(
+            matches!(unknown, Err(StoreError::Damaged { .. })),
+            "{unknown:?}"
+        );
         let later = decode::<VerdictRecord>(b"v", &record(&[99]));
         assert!(
             matches!(later, Err(StoreError::Damaged { .. })),

@@ -416,9 +416,9 @@ impl OpenTopic {
 }
 
 /// A number that no other store has. It is not part of a dump: a store that is read from one
-/// goes its own way, and whoever followed the first is to notice.
+/// goes its own way, and followers of the first are to notice.
 fn new_identity() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = clock::now().duration_since(SystemTime::UNIX_EPOCH);
     let moment = since.unwrap_or_default().as_nanos();
     xxh3_64(format!("{moment} {}", std::process::id()).as_bytes())
 }

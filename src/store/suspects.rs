@@ -42,11 +42,11 @@ const DEATHS_ALONE: u32 = 2;
 pub(super) struct Suspicion {
     /// Processes in a row that died with it and others under way.
     in_company: u32,
-    /// Processes that handed out nobody else and died under it.
+    /// Processes that handed out no other site and died under it.
     alone: u32,
     /// Whether it is out alone now.
     is_out_alone: bool,
-    /// Whether its process has handed out nobody else before.
+    /// Whether its process has handed out no other site before.
     is_first_out: bool,
 }
 
@@ -82,7 +82,7 @@ impl Suspects {
         Ok(Self(suspects))
     }
 
-    /// Whether one of them is being visited alone, so that nobody else may be.
+    /// Whether one of them is being visited alone, so that no other may be.
     pub(super) fn is_one_out_alone(&self) -> bool {
         self.0.values().any(|suspicion| suspicion.is_out_alone)
     }

@@ -574,13 +574,12 @@ fn reschedule(
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::{
         BorderCaps, CrawlStore, KeyValueStore, NewSite, Standing, Taking, TopicOpening,
     };
+    use crate::telemetry::clock;
 
     /// In the order of discovery, or against it.
     struct Found {
@@ -629,7 +628,7 @@ mod tests {
         });
         store.enter(topic, entrances.collect()).await.unwrap();
         store.open_topic(opening(true)).await.unwrap();
-        let taking = Taking::any(sites, SystemTime::now());
+        let taking = Taking::any(sites, clock::now());
         let taken = store.take(topic, taking).await.unwrap().sites;
         let hosts = taken.iter().map(|taken| taken.site().to_string());
         let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));

@@ -73,7 +73,7 @@ impl OpenTopic {
             changes.put(keys::progress(topic), &progress);
         }
         let mut recorded = Recorded::Done {
-            seq: None,
+            judged: None,
             sites_at_address: 0,
         };
         match outcome.resolution {
@@ -153,7 +153,7 @@ impl OpenTopic {
 }
 
 /// Gives a verdict its number and adds it to the totals; one that it replaces leaves them. One
-/// that says what the old one said keeps its number: nobody is to hear of it again.
+/// that says what the old one said keeps its number, and is not told again.
 fn judge(
     changes: Changing<'_, '_>,
     outcome: &Outcome,
@@ -177,10 +177,8 @@ fn judge(
     count(totals, report.verdict, known.is_start, |number| {
         *number += 1;
     });
-    changes.put(
-        key,
-        &VerdictRecord::new(report, seq, outcome.rank, known.is_start),
-    );
+    let verdict = VerdictRecord::new(report, seq, outcome.rank, known.is_start);
+    changes.put(key, &verdict);
     let place = (topic.0, report.site.to_string());
     changes.put(keys::sequence(seq), &place);
     changes.put(keys::NEWEST.to_vec(), &records::seconds(clock::now()));
@@ -192,7 +190,9 @@ fn judge(
     let address = report.address.filter(|_| takes_room(report.verdict));
     let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
     Ok(Recorded::Done {
-        seq: confirmed.is_none().then_some(seq),
+        judged: confirmed
+            .is_none()
+            .then(|| Box::new(verdict.into_judged(report.site.clone()))),
         sites_at_address,
     })
 }

@@ -6,16 +6,27 @@
 //! was, by the clock that only runs forward. Smaller steps (corrections, a machine that was
 //! suspended) are followed as they come.
 //!
-//! Invariant: [`now`] follows the system's clock unless that has gone back by more than
-//! [`FURTHEST_BACK`] or ahead by more than [`FURTHEST_AHEAD`] since the clock was last trusted.
+//! Tests set the time in two ways, neither of which is seen by other tests of the process: a
+//! [`TestClock`] takes the place of the system's clock, and the paused time of a tokio runtime, as
+//! far as it has been advanced, is added. Both hold for the thread of the test (and so for all tasks
+//! of a `#[tokio::test]` with one thread) and for threads whose work was wrapped by [`inherited`]; the writer and
+//! the readers of the store are.
+//!
+//! Invariants: nothing else reads the system's clock (`clippy.toml` forbids it). [`now`] follows it
+//! unless it has gone back by more than [`FURTHEST_BACK`] or ahead by more than [`FURTHEST_AHEAD`]
+//! since it was last trusted.
 
 #![allow(
     clippy::disallowed_types,
     reason = "the clock of the machine is compared with the time of the runtime, which tests pause"
 )]
 
-use std::sync::{Mutex, PoisonError};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use tokio::runtime::Handle;
 
 /// A clock that goes back further than this is wrong, or was.
 pub const FURTHEST_BACK: Duration = Duration::from_hours(24);
@@ -23,6 +34,21 @@ pub const FURTHEST_BACK: Duration = Duration::from_hours(24);
 /// A clock that jumps further ahead than this is wrong. Machines are switched off for years, rarely
 /// for five.
 pub const FURTHEST_AHEAD: Duration = Duration::from_hours(24 * 365 * 5);
+
+/// A clock, and how far it is trusted.
+#[derive(Debug)]
+struct Clock {
+    source: Source,
+    trusted: Mutex<Option<Anchor>>,
+}
+
+/// What tells the time.
+#[derive(Debug)]
+enum Source {
+    System,
+    /// What a test has set, and when.
+    Test(Mutex<(SystemTime, std::time::Instant)>),
+}
 
 /// When the clock was last trusted, and what it showed.
 #[derive(Debug, Clone, Copy)]
@@ -33,36 +59,25 @@ struct Anchor {
     is_followed: bool,
 }
 
-static TRUSTED: Mutex<Option<Anchor>> = Mutex::new(None);
+static SYSTEM: Clock = Clock::new(Source::System);
+
+thread_local! {
+    /// The clock that a test has given to this thread.
+    static OF_TEST: RefCell<Option<Arc<Clock>>> = const { RefCell::new(None) };
+}
 
 /// The time of day. The log says when the system's clock is no longer followed, and when it is
 /// again.
 #[must_use]
 pub fn now() -> SystemTime {
-    let told = SystemTime::now();
-    let mut trusted = TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let anchor = trusted.get_or_insert_with(|| Anchor::new(told));
-    let expected = anchor.told + anchor.at.elapsed();
-    let is_followed = is_believable(told, expected);
-    let was_followed = std::mem::replace(&mut anchor.is_followed, is_followed);
-    drop(trusted);
-    match (was_followed, is_followed) {
-        (true, false) => tracing::error!(
-            "the clock of this machine jumped by more than can be true; it is not followed until it \
-             is set right or the process starts anew"
-        ),
-        (false, true) => tracing::info!("the clock of this machine is followed again"),
-        _ => {}
-    }
-    let believed = if is_followed { told } else { expected };
+    let believed = of_test().map_or_else(|| SYSTEM.now(), |clock| clock.now());
     believed + paused_ahead()
 }
 
 /// Trusts the system's clock anew, whatever it shows: there is reason to think that the time
 /// believed so far was the wrong one.
 pub fn trust_system() {
-    let mut trusted = TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
-    *trusted = Some(Anchor::new(SystemTime::now()));
+    of_test().map_or_else(|| SYSTEM.trust(), |clock| clock.trust());
 }
 
 /// Whether a clock may show this time where that one was expected.
@@ -71,16 +86,21 @@ pub fn is_believable(told: SystemTime, expected: SystemTime) -> bool {
     told <= expected + FURTHEST_AHEAD && expected <= told + FURTHEST_BACK
 }
 
-// === impl Anchor ===
-
-impl Anchor {
-    fn new(told: SystemTime) -> Self {
-        Self {
-            told,
-            at: std::time::Instant::now(),
-            is_followed: true,
-        }
+/// Work for another thread, which is to see the time that this thread sees: its [`TestClock`] and
+/// the paused time of its runtime, if there are any. Without them nothing changes.
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let (clock, runtime) = (of_test(), Handle::try_current().ok());
+    move || {
+        let _runtime = runtime.as_ref().map(Handle::enter);
+        let _clock = clock.map(TestClock::enter);
+        work()
     }
+}
+
+fn of_test() -> Option<Arc<Clock>> {
+    // A thread that is ending has none any more.
+    let clock = OF_TEST.try_with(|clock| clock.borrow().clone());
+    clock.unwrap_or_default()
 }
 
 /// How far a test that pauses the time of its runtime has advanced it; else nothing.
@@ -95,15 +115,138 @@ fn paused_ahead() -> Duration {
     ahead
 }
 
+/// For tests: stands in for the system's clock until it is dropped, on the thread that made it and
+/// on threads that inherit it. It runs on from the time it was set to.
+#[derive(Debug)]
+#[must_use = "the system's clock is back as soon as this is dropped"]
+pub struct TestClock {
+    clock: Arc<Clock>,
+    before: Option<Arc<Clock>>,
+    /// It has to be dropped on the thread that made it.
+    not_send: PhantomData<*const ()>,
+}
+
+// === impl TestClock ===
+
+impl TestClock {
+    /// A machine that starts at this time.
+    pub fn starting_at(time: SystemTime) -> Self {
+        let shown = Mutex::new((time, std::time::Instant::now()));
+        let clock = Clock::new(Source::Test(shown));
+        clock.trust();
+        Self::enter(Arc::new(clock))
+    }
+
+    /// Sets the clock of the machine, as an operator or a time server would: [`now`] follows only if
+    /// that [is believable](is_believable).
+    pub fn set(&self, time: SystemTime) {
+        if let Source::Test(shown) = &self.clock.source {
+            *locked(shown) = (time, std::time::Instant::now());
+        }
+    }
+
+    fn enter(clock: Arc<Clock>) -> Self {
+        let before = OF_TEST.replace(Some(Arc::clone(&clock)));
+        Self {
+            clock,
+            before,
+            not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for TestClock {
+    fn drop(&mut self) {
+        OF_TEST.set(self.before.take());
+    }
+}
+
+// === impl Clock ===
+
+impl Clock {
+    const fn new(source: Source) -> Self {
+        Self {
+            source,
+            trusted: Mutex::new(None),
+        }
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
+    fn told(&self) -> SystemTime {
+        match &self.source {
+            Source::System => SystemTime::now(),
+            Source::Test(shown) => {
+                let (time, at) = *locked(shown);
+                time + at.elapsed()
+            }
+        }
+    }
+
+    fn now(&self) -> SystemTime {
+        let told = self.told();
+        let mut trusted = locked(&self.trusted);
+        let anchor = trusted.get_or_insert_with(|| Anchor::new(told));
+        let expected = anchor.told + anchor.at.elapsed();
+        let is_followed = is_believable(told, expected);
+        let was_followed = std::mem::replace(&mut anchor.is_followed, is_followed);
+        drop(trusted);
+        match (was_followed, is_followed) {
+            (true, false) => tracing::error!(
+                "the clock of this machine jumped by more than can be true; it is not followed until \
+                 it is set right or the process starts anew"
+            ),
+            (false, true) => tracing::info!("the clock of this machine is followed again"),
+            _ => {}
+        }
+        if is_followed { told } else { expected }
+    }
+
+    fn trust(&self) {
+        let anchor = Anchor::new(self.told());
+        *locked(&self.trusted) = Some(anchor);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Anchor ===
+
+impl Anchor {
+    fn new(told: SystemTime) -> Self {
+        Self {
+            told,
+            at: std::time::Instant::now(),
+            is_followed: true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     const DAY: Duration = Duration::from_hours(24);
 
+    fn noon() -> SystemTime {
+        SystemTime::UNIX_EPOCH + 30_000 * DAY
+    }
+
+    /// Tests are slow at times, but not by hours; and two clocks are not read at once.
+    fn assert_about(time: SystemTime, wanted: SystemTime) {
+        let is_about = time > wanted - DAY / 2 && time < wanted + DAY / 2;
+        assert!(is_about, "{time:?}, wanted {wanted:?}");
+    }
+
     #[test]
     fn steps_are_followed_and_impossible_jumps_are_not() {
-        let noon = SystemTime::UNIX_EPOCH + 20_000 * DAY;
+        let noon = noon();
         assert!(is_believable(noon, noon));
         assert!(is_believable(noon - DAY, noon));
         assert!(!is_believable(noon - DAY - Duration::from_secs(1), noon));
@@ -112,11 +255,45 @@ mod tests {
         assert!(!is_believable(SystemTime::UNIX_EPOCH, noon), "no battery");
     }
 
+    #[test]
+    fn a_clock_that_jumps_is_followed_again_when_it_is_set_right_or_trusted() {
+        let clock = TestClock::starting_at(noon());
+        clock.set(noon() + 30 * DAY);
+        assert_about(now(), noon() + 30 * DAY);
+        clock.set(noon() - 2 * DAY);
+        assert_about(now(), noon());
+        clock.set(noon() + DAY);
+        assert_about(now(), noon() + DAY);
+        clock.set(SystemTime::UNIX_EPOCH);
+        assert_about(now(), noon());
+        trust_system();
+        assert_about(now(), SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn a_clock_that_a_test_sets_is_seen_by_threads_that_inherit_it_and_by_no_others() {
+        let real = now();
+        let clock = TestClock::starting_at(noon());
+        let heir = thread::spawn(inherited(now));
+        assert_about(heir.join().unwrap(), noon());
+        assert_about(thread::spawn(now).join().unwrap(), real);
+        {
+            let _inner = TestClock::starting_at(noon() + 9 * DAY);
+            assert_about(now(), noon() + 9 * DAY);
+        }
+        assert_about(now(), noon());
+        drop(clock);
+        assert_about(now(), real);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn time_that_is_advanced_by_a_test_passes_here_too() {
         let before = now();
+        let (sender, asked) = std::sync::mpsc::channel::<()>();
+        let heir = thread::spawn(inherited(move || asked.recv().map(|()| now())));
         tokio::time::advance(30 * DAY).await;
-        let passed = now().duration_since(before).unwrap();
-        assert!(passed > 29 * DAY && passed < 31 * DAY, "{passed:?}");
+        assert_about(now(), before + 30 * DAY);
+        sender.send(()).unwrap();
+        assert_about(heir.join().unwrap().unwrap(), before + 30 * DAY);
     }
 }

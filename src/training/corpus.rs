@@ -7,7 +7,7 @@
 //! Invariant: sites stand in the order of their hosts and pages in the order of the walk,
 //! however many are read at once, so that the same sites give the same numbers.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
+use crate::internal::{BreadthFirst, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
-    Entrances, Fingerprint, IntrinsicLink, PageKey, PageKind, PageTerms, PageUrl, ParsedPage,
-    SiteId, SiteVisit,
+    FetchedPage, Fingerprint, PageConfidence, PageKind, PageTerms, ParsedPage, SiteId, SiteVisit,
 };
 
 use super::labels::Label;
@@ -29,7 +29,7 @@ const REQUESTS_PER_PAGE: usize = 4;
 /// A walk ends after so many failures in a row.
 const MAX_FAILURES: usize = 4;
 
-/// A page is asked for again so often if the server is busy.
+/// A page is asked for again so often if that may help.
 const RETRIES: usize = 2;
 
 /// Redirects followed in a row.
@@ -183,140 +183,90 @@ impl Corpus {
 
 /// The first pages of a site, breadth first, or why there are none.
 async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk {
-    let SiteVisit {
-        entry, fallbacks, ..
-    } = SiteVisit::new(site);
-    let mut known = HashSet::from([entry.document_key()]);
-    let mut entrances = Entrances::new(fallbacks);
-    let mut queue = VecDeque::from([(entry, PageKind::Homepage)]);
+    let bounds = WalkerLimits {
+        requests: limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE),
+        retries: RETRIES,
+        redirects: MAX_REDIRECTS,
+        url_bytes: limits.parse.max_url_bytes,
+    };
+    let mut walker = SiteWalker::new(fetcher, &SiteVisit::new(site), bounds);
     let mut pages: Vec<WalkedPage> = Vec::new();
-    let mut requests = limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE);
-    let mut answered = false;
+    let mut was_answered = false;
+    let mut silence = None;
     let mut failures = 0;
-    while let Some((url, kind)) = queue.pop_front() {
-        if pages.len() >= limits.pages_per_site || requests == 0 {
-            break;
-        }
-        let url = entrances.spelled(url);
-        let parsed = match read(fetcher, &url, site, &limits.parse, &mut requests).await {
-            Ok(Found::Page(parsed)) => {
-                failures = 0;
-                Some(parsed)
+    while pages.len() < limits.pages_per_site && walker.requests() < bounds.requests {
+        let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
+        let Some(step) = step else { break };
+        match step {
+            WalkStep::Answered { page, fetched } => {
+                was_answered = true;
+                let parsed = fetched.status.is_success();
+                let parsed = parsed.then(|| parse::parse(&fetched, &limits.parse));
+                // What a gatekeeper says teaches nothing, and its links are not the site's.
+                let is_challenge = parsed.as_ref().is_some_and(|page| page.signs.challenge);
+                if is_challenge || is_failure(&fetched) {
+                    failures += 1;
+                } else {
+                    failures = 0;
+                    if let Some(parsed) = parsed {
+                        learn(&page, &parsed, &mut walker, &mut pages);
+                    }
+                }
             }
-            Ok(Found::Nothing) => {
-                failures = 0;
-                None
-            }
-            Ok(Found::Failure) => {
-                failures += 1;
-                None
-            }
-            Err(error) if !answered => {
-                let is_hopeful = |entrance: &PageUrl| error.kind.leaves_entrance(entrance);
-                let Some(entrance) = entrances.next_after(&url, is_hopeful) else {
-                    return Err(error);
-                };
-                queue.push_front((entrance, PageKind::Homepage));
-                continue;
-            }
-            // Whom robots.txt keeps away has not failed.
-            Err(error) if error.kind == ErrorKind::Disallowed => None,
-            Err(error) => {
-                failures += 1;
-                if matches!(error.kind, ErrorKind::Deferred { .. }) {
+            WalkStep::Unanswered {
+                error, tries_on, ..
+            } => {
+                let is_deferred = matches!(error.kind, ErrorKind::Deferred { .. });
+                // A page that robots.txt keeps us from is no failure.
+                if !tries_on && error.kind != ErrorKind::Disallowed {
+                    failures += 1;
+                }
+                if was_answered && is_deferred {
                     tracing::warn!(%site, %error, "a labelled site is read in part only");
                     break;
                 }
-                None
+                silence = Some(error);
             }
-        };
+            WalkStep::LedAway { .. } | WalkStep::Redirected { next: None, .. } => {
+                was_answered = true;
+                failures = 0;
+            }
+            WalkStep::Redirected { .. } | WalkStep::Retried { .. } => {}
+        }
         if failures >= MAX_FAILURES {
             tracing::warn!(%site, "a labelled site keeps failing and is read in part only");
             break;
         }
-        answered = true;
-        entrances.open_at(&url);
-        let Some(parsed) = parsed else { continue };
-        if !parsed.robots.nofollow {
-            queue_links(&mut queue, &mut known, &parsed.intrinsic_links, kind);
-        }
-        if parsed.is_authored() && !repeats(&pages, parsed.fingerprint) {
-            pages.push(WalkedPage {
-                terms: parse::words::count_terms(&parsed),
-                kind,
-                fingerprint: parsed.fingerprint,
-            });
-        }
     }
-    Ok(pages)
+    match silence {
+        Some(error) if !was_answered => Err(error),
+        _ => Ok(pages),
+    }
 }
 
-/// Parts of the page come before what it links to, as the internal crawler has it.
-fn queue_links(
-    queue: &mut VecDeque<(PageUrl, PageKind)>,
-    known: &mut HashSet<PageKey>,
-    links: &[IntrinsicLink],
-    kind: PageKind,
+/// Whether an answer is no page, by the server's own fault.
+fn is_failure(fetched: &FetchedPage) -> bool {
+    fetched.status.is_server_error()
+        || (!fetched.status.is_success() && fetched.gatekeeper().is_some())
+}
+
+/// Adds a page of the site, unless it says nothing of its own, and the links that it holds.
+fn learn(
+    page: &Candidate,
+    parsed: &ParsedPage,
+    walker: &mut SiteWalker<'_>,
+    pages: &mut Vec<WalkedPage>,
 ) {
-    let parts = links.iter().filter(|link| link.kind.is_part());
-    // By their own address: a homepage may well send its readers to `/index.php`.
-    let mut is_new = |part: &&IntrinsicLink| {
-        let document = known.insert(part.page.document_key());
-        known.insert(part.page.key()) || document
-    };
-    let parts: Vec<&IntrinsicLink> = parts.filter(&mut is_new).collect();
-    for part in parts.into_iter().rev() {
-        queue.push_front((part.page.clone(), kind));
+    if !parsed.robots.nofollow {
+        walker.add_links(&parsed.intrinsic_links, PageConfidence::NEUTRAL, page);
     }
-    let roads = links
-        .iter()
-        .filter(|link| !link.kind.is_part() && !link.nofollow);
-    for road in roads {
-        if known.insert(road.page.document_key()) {
-            queue.push_back((road.page.clone(), kind.next()));
-        }
+    if parsed.is_authored() && !repeats(pages, parsed.fingerprint) {
+        pages.push(WalkedPage {
+            terms: parse::words::count_terms(parsed),
+            kind: page.kind,
+            fingerprint: parsed.fingerprint,
+        });
     }
-}
-
-/// What an address turned out to be.
-enum Found {
-    Page(Box<ParsedPage>),
-    /// No page of the site.
-    Nothing,
-    /// The server's own fault.
-    Failure,
-}
-
-/// Asks for a page and what it redirects to within the site, again if the server is busy.
-async fn read(
-    fetcher: &dyn Fetcher,
-    url: &PageUrl,
-    site: &SiteId,
-    limits: &ParseLimits,
-    requests: &mut usize,
-) -> Result<Found, FetchError> {
-    let mut url = url.clone();
-    let mut retries = RETRIES;
-    for _ in 0..=MAX_REDIRECTS + RETRIES {
-        *requests = requests.saturating_sub(1);
-        let answer = fetcher.fetch(&url).await?;
-        match answer.redirect_target() {
-            Some(target) if target.site() == *site => url = target,
-            None if answer.status.is_success() => {
-                let parsed = parse::parse(&answer, limits);
-                // What a gatekeeper says teaches nothing, and its links are not the site's.
-                return Ok(match parsed.signs.challenge {
-                    true => Found::Failure,
-                    false => Found::Page(Box::new(parsed)),
-                });
-            }
-            None if answer.gatekeeper().is_some() => return Ok(Found::Failure),
-            None if answer.transfer.busy_until.is_some() && retries > 0 => retries -= 1,
-            None if answer.status.is_server_error() => return Ok(Found::Failure),
-            _ => return Ok(Found::Nothing),
-        }
-    }
-    Ok(Found::Nothing)
 }
 
 fn repeats(pages: &[WalkedPage], fingerprint: Option<Fingerprint>) -> bool {

@@ -4,16 +4,17 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use serde_json::json;
+use serde::Serialize;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
 use crate::config::{HostLists, ListFormat};
 use crate::store::{JudgedSite, Opinion, ReadStore, SitePlace, SiteQuery, StoreError, TopicId};
-use crate::web::{UndecidedReason, harmless_json};
+use crate::web::harmless_json;
+
+use super::view::{JudgedSiteView, date};
 
 /// So many sites are read at a time.
 const PORTION: usize = 1_000;
@@ -60,6 +61,16 @@ struct Line {
     judged: JudgedSite,
     opinion: Option<Opinion>,
     is_listed: bool,
+}
+
+/// A line as JSON.
+#[derive(Serialize)]
+struct ListLine<'s> {
+    host: &'s str,
+    #[serde(flatten)]
+    judged: JudgedSiteView,
+    /// `accept` or `reject`.
+    decision: Option<&'static str>,
 }
 
 // === impl List ===
@@ -216,27 +227,15 @@ impl Line {
                 decision.unwrap_or_default(),
                 judged.noindex,
             ),
-            ListFormat::Jsonl => harmless_json(
-                json!({
-                    "seq": judged.seq,
-                    "host": judged.site.as_str(),
-                    "verdict": judged.verdict.name(),
-                    "undecided_reason":
-                        judged.verdict.undecided_reason().map(UndecidedReason::name),
-                    "confidence": judged.confidence,
-                    "pages": judged.pages,
-                    "rank": judged.rank,
-                    "start": judged.is_start,
-                    "judged_at": judged_at,
-                    "model": judged.model.to_string(),
-                    "stop_reason": judged.stop_reason,
-                    "alias_of": judged.alias_of.as_ref().map(|page| page.site().to_string()),
-                    "address": judged.address,
-                    "decision": decision,
-                    "noindex": judged.noindex,
-                })
-                .to_string(),
-            ),
+            ListFormat::Jsonl => {
+                let line = ListLine {
+                    host: judged.site.as_str(),
+                    judged: JudgedSiteView::from(judged),
+                    decision,
+                };
+                let json = serde_json::to_string(&line);
+                harmless_json(json.expect("a line can be written as JSON"))
+            }
         }
     }
 }
@@ -256,12 +255,6 @@ pub fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
     set_readable(file.path())?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
-}
-
-/// As in `2026-11-16T09:30:00Z`.
-#[must_use]
-pub fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 #[cfg(unix)]

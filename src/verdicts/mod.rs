@@ -8,16 +8,23 @@
 //! Invariant: a verdict is shown at most once, and not before it is on the disk.
 
 mod list;
+mod view;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
-use crate::store::{CrawlStore, NewEdge, Outcome, Recorded, Resolution, StoreError, TakenSite};
+use crate::store::{
+    CrawlStore, JudgedSite, NewEdge, Outcome, Recorded, Resolution, StoreError, TakenSite,
+};
 use crate::telemetry::clock;
-use crate::web::{SiteConfidence, SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
-pub use list::{List, ListError, beside, date, put_in_place};
+use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
+pub use list::{List, ListError, beside, put_in_place};
+pub use view::{
+    DecisionView, JudgedSiteView, RecommendedByView, RecommendsView, SiteFileView, StepView,
+    WordView, date,
+};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.
@@ -63,22 +70,8 @@ pub enum Retry {
 /// A verdict that is durable and may be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownVerdict {
-    /// Its number, over all topics.
-    pub seq: u64,
-    /// The site.
-    pub site: SiteId,
-    /// The judgement.
-    pub verdict: Verdict,
-    /// The site confidence.
-    pub confidence: SiteConfidence,
-    /// The pages it cost.
-    pub pages: usize,
-    /// The rank by which it was chosen.
-    pub rank: f64,
-    /// Whether the crawl began with it.
-    pub is_start: bool,
-    /// Whether the homepage asks not to be indexed, and lists are to say so.
-    pub noindex: bool,
+    /// The site and its verdict, as they were recorded.
+    pub judged: JudgedSite,
     /// The address that answered, as [`shared_address`] has it, if enough sites there were
     /// judged by now.
     pub full_address: Option<IpAddr>,
@@ -99,52 +92,42 @@ impl Ledger {
 
     /// Records visits, all of them or none, and returns the verdicts among them.
     pub async fn record(&self, visits: Vec<EndedVisit>) -> Result<Vec<ShownVerdict>, StoreError> {
-        let mut shown: Vec<ShownVerdict> = Vec::with_capacity(visits.len());
-        let mut outcomes = Vec::with_capacity(visits.len());
-        for visit in visits {
-            let report = &visit.report;
-            shown.push(ShownVerdict {
-                seq: 0,
-                site: report.site.clone(),
-                verdict: report.verdict,
-                confidence: report.confidence,
-                pages: report.cost.pages,
-                rank: visit.taken.rank,
-                is_start: visit.taken.standing.is_start,
-                noindex: report.noindex,
-                full_address: report.address.map(shared_address),
-            });
-            outcomes.push(Outcome {
-                rank: visit.taken.rank,
-                resolution: self.resolution(&visit),
-                claim: visit.taken.claim,
-                keep_evidence: self.keeps_evidence(report.verdict),
-                edges: visit.edges,
-                report: visit.report,
-            });
-        }
+        let outcomes = visits.into_iter().map(|visit| Outcome {
+            rank: visit.taken.rank,
+            resolution: self.resolution(&visit),
+            keep_evidence: self.keeps_evidence(visit.report.verdict),
+            claim: visit.taken.claim,
+            edges: visit.edges,
+            report: visit.report,
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        let sites: Vec<SiteId> = outcomes
+            .iter()
+            .map(|outcome| outcome.report.site.clone())
+            .collect();
         let recorded = self.store.record(outcomes).await?;
-        let numbered = shown.into_iter().zip(recorded);
-        let numbered = numbered.filter_map(|(verdict, recorded)| match recorded {
+        let shown = sites.into_iter().zip(recorded);
+        let shown = shown.filter_map(|(site, recorded)| match recorded {
             Recorded::Stale => {
                 tracing::warn!(
-                    site = %verdict.site,
+                    %site,
                     "a report came too late: the site was handed out again meanwhile"
                 );
                 None
             }
             Recorded::Done {
-                seq,
+                judged,
                 sites_at_address,
-            } => Some(ShownVerdict {
-                seq: seq?,
-                full_address: verdict
-                    .full_address
-                    .filter(|_| sites_at_address >= self.sites_per_address),
-                ..verdict
-            }),
+            } => {
+                let judged = *judged?;
+                let address = judged.address.map(shared_address);
+                Some(ShownVerdict {
+                    full_address: address.filter(|_| sites_at_address >= self.sites_per_address),
+                    judged,
+                })
+            }
         });
-        Ok(numbered.collect())
+        Ok(shown.collect())
     }
 
     fn resolution(&self, visit: &EndedVisit) -> Resolution {

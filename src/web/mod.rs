@@ -14,6 +14,7 @@
 //! | [`Fingerprint`] | near-duplicates have near fingerprints | `fingerprint.rs` |
 //! | [`PageTerms`] | what the classifier sees of a page | `terms.rs` |
 //! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
+//! | [`StopReason`], [`StepOutcome`], [`NoAnswer`] | why reading ended, what came of a request, why nobody answered | `reason.rs` |
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
 //! | [`DeferralCause`], [`Trouble`] | why a visit is put off, and what is our own fault | `deferral.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
@@ -37,6 +38,7 @@ mod link;
 mod page;
 mod parameters;
 mod platforms;
+mod reason;
 mod site;
 mod terms;
 mod text;
@@ -56,12 +58,13 @@ pub use page::{
     ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs, Transfer, looks_binary,
 };
 pub use platforms::Platforms;
+pub use reason::{NoAnswer, StepOutcome, StopReason, UnknownReason, parse_name};
 pub use site::{SiteId, SiteIdError};
 pub use terms::{PageTerms, PartCounts};
 pub use text::{PagePart, PageText};
 pub use url::{CANONICAL_FORM, MAX_URL_BYTES, PageKey, PageUrl, Scheme, UrlError};
-pub use verdict::{UndecidedReason, Verdict};
+pub use verdict::{UndecidedKind, UndecidedReason, Verdict};
 pub use visit::{
-    FoundLink, PageKind, PageOrder, PageStep, Purpose, SiteReport, SiteVisit, StepOutcome,
-    StopReason, TellingWord, TellingWords, VisitCost,
+    FoundLink, PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords,
+    VisitCost,
 };

@@ -184,8 +184,8 @@ impl Signs {
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         [
             (self.parked, "parked"),
-            (self.soft_404, "soft-404"),
-            (self.empty_shell, "empty-shell"),
+            (self.soft_404, "soft_404"),
+            (self.empty_shell, "empty_shell"),
             (self.challenge, "challenge"),
         ]
         .into_iter()

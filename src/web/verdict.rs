@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
+
 use super::DeferralCause;
 
 /// The judgement on a site.
@@ -19,7 +21,11 @@ pub enum Verdict {
 }
 
 /// Why nothing can be said about a site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumDiscriminants)]
+#[strum_discriminants(name(UndecidedKind))]
+#[strum_discriminants(doc = "Why nothing can be said about a site, without details.")]
+#[strum_discriminants(derive(Hash, VariantArray, IntoStaticStr, EnumString))]
+#[strum_discriminants(strum(serialize_all = "snake_case"))]
 pub enum UndecidedReason {
     /// Nobody answered.
     Unreachable,
@@ -84,25 +90,24 @@ impl Verdict {
 }
 
 impl UndecidedReason {
-    /// A short name for lists and JSON.
+    /// The reason without its details.
+    #[must_use]
+    pub fn kind(self) -> UndecidedKind {
+        self.into()
+    }
+
+    /// The name in lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Failing => "failing",
-            Self::NothingSpoke => "nothing-spoke",
-            Self::Alias => "alias",
-            Self::Parked => "parked",
-            Self::BadCertificate => "bad-certificate",
-            Self::Disallowed => "disallowed",
-            Self::Deferred { .. } => "deferred",
-            Self::Blocked => "blocked",
-            Self::Poison => "poison",
-            Self::AddressFull => "address-full",
-            Self::Interrupted => "interrupted",
-            Self::Challenged => "challenged",
-            Self::Noindex => "noindex",
-        }
+        self.kind().name()
+    }
+}
+
+impl UndecidedKind {
+    /// The name in lists and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

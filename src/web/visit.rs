@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::{
-    DeferralCause, Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence,
-    SiteId, TransversalLink, UndecidedReason, Verdict,
+    Fingerprint, ModelFingerprint, PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId,
+    StepOutcome, StopReason, TransversalLink, UndecidedReason, UnknownReason, Verdict, parse_name,
 };
 
 /// An order: judge this site.
@@ -31,8 +32,6 @@ pub struct SiteVisit {
     pub prior: SiteConfidence,
     /// What the visit is for.
     pub purpose: Purpose,
-    /// Which page is read next.
-    pub page_order: PageOrder,
     /// How far into the site it may go.
     pub reach: PageKind,
     /// A site at one of these addresses is left after its first page, because enough sites
@@ -49,17 +48,6 @@ pub enum Purpose {
     VerdictAndLinks,
     /// The same, but further sites are scarce, so that more is to be read for links.
     VerdictAndManyLinks,
-}
-
-/// In which order the pages of a site are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PageOrder {
-    /// By the variance of the confidences of the pages that link there (paper 4.3.2), before the
-    /// verdict and after it.
-    Variance,
-    /// The same until the verdict is reached; pages that are named after links come first from
-    /// then on.
-    LinkPagesFirst,
 }
 
 /// What an internal crawler found out about a site.
@@ -95,50 +83,6 @@ pub struct SiteReport {
     pub model: ModelFingerprint,
 }
 
-/// Why an internal crawler stopped reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StopReason {
-    /// The site confidence passed its threshold, and no links were wanted.
-    Confident,
-    /// After the verdict, enough links were found (`LinkRank`, paper 4.3.4).
-    LinksFound,
-    /// There was no further page to ask for.
-    Exhausted,
-    /// The page budget was spent.
-    BudgetSpent,
-    /// Nobody answered.
-    Unreachable,
-    /// The site leads to another one.
-    Alias,
-    /// The homepage is a placeholder.
-    Parked,
-    /// The site proved to be somebody else, or nobody we trust.
-    BadCertificate,
-    /// Request after request failed.
-    GivenUp,
-    /// Robots are asked to stay away.
-    Disallowed,
-    /// The visit is put off until then.
-    Deferred {
-        /// Before this time it must not be visited.
-        not_before: SystemTime,
-        /// Who or what asked for it.
-        cause: DeferralCause,
-    },
-    /// The operator has blocked the host, so nothing was asked for.
-    Blocked,
-    /// Processes died under it again and again, so nothing was asked for.
-    Poison,
-    /// As many sites at its address were judged as are allowed.
-    AddressFull,
-    /// The visit was broken off from outside.
-    Interrupted,
-    /// A gatekeeper answered instead of the site.
-    Challenged,
-    /// The homepage asks not to be indexed.
-    Noindex,
-}
-
 /// One request for a page and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageStep {
@@ -160,7 +104,22 @@ pub struct PageStep {
 
 /// How far from the entrance of its site a page lies. Pages of one kind share a
 /// calibration: they are about equally reliable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    IntoStaticStr,
+    EnumString,
+    Serialize,
+    Deserialize,
+)]
+#[strum(serialize_all = "snake_case")]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum PageKind {
     /// The entrance, or what it shows in frames or leads to by itself.
     Homepage,
@@ -168,30 +127,6 @@ pub enum PageKind {
     Inner,
     /// Everything further in.
     Deep,
-}
-
-/// What came of a request for a page.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StepOutcome {
-    /// The page spoke: it is evidence.
-    Spoke,
-    /// Too few known words to say anything.
-    Mute,
-    /// It repeats a page that spoke already.
-    NearDuplicate,
-    /// It is no page at all, whatever its status says: parked, not found, an empty shell,
-    /// or neither HTML nor text.
-    NoPage,
-    /// It leads elsewhere.
-    Redirect(PageUrl),
-    /// Robots are asked not to read it, so it was not asked for.
-    Disallowed,
-    /// The server answered with an error.
-    Failed(StatusCode),
-    /// There was no answer, for this reason: a label of `pages_fetched_total{outcome}`.
-    Unanswered(&'static str),
-    /// A gatekeeper answered with a page of its own.
-    Challenged,
 }
 
 /// The words that decided a page, the most telling first.
@@ -281,7 +216,6 @@ impl SiteVisit {
             entry,
             prior: SiteConfidence::NEUTRAL,
             purpose: Purpose::Verdict,
-            page_order: PageOrder::LinkPagesFirst,
             reach: PageKind::Deep,
             full_addresses: Arc::default(),
         }
@@ -351,6 +285,14 @@ impl PageStep {
 
 // === impl PageKind ===
 
+impl TryFrom<String> for PageKind {
+    type Error = UnknownReason;
+
+    fn try_from(name: String) -> Result<Self, UnknownReason> {
+        parse_name(&name)
+    }
+}
+
 impl PageKind {
     /// All kinds, from the entrance inwards.
     pub const ALL: [Self; 3] = [Self::Homepage, Self::Inner, Self::Deep];
@@ -358,11 +300,7 @@ impl PageKind {
     /// A short name for lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Homepage => "homepage",
-            Self::Inner => "inner",
-            Self::Deep => "deep",
-        }
+        self.into()
     }
 
     /// The kind of a page that one of this kind links to.
@@ -371,54 +309,6 @@ impl PageKind {
         match self {
             Self::Homepage => Self::Inner,
             Self::Inner | Self::Deep => Self::Deep,
-        }
-    }
-}
-
-// === impl StopReason ===
-
-impl StopReason {
-    /// A short name for lists and JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Confident => "confident",
-            Self::LinksFound => "links-found",
-            Self::Exhausted => "exhausted",
-            Self::BudgetSpent => "budget-spent",
-            Self::Unreachable => "unreachable",
-            Self::Alias => "alias",
-            Self::Parked => "parked",
-            Self::BadCertificate => "bad-certificate",
-            Self::GivenUp => "given-up",
-            Self::Disallowed => "disallowed",
-            Self::Deferred { .. } => "deferred",
-            Self::Blocked => "blocked",
-            Self::Poison => "poison",
-            Self::AddressFull => "address-full",
-            Self::Interrupted => "interrupted",
-            Self::Challenged => "challenged",
-            Self::Noindex => "noindex",
-        }
-    }
-}
-
-// === impl StepOutcome ===
-
-impl StepOutcome {
-    /// A short name for lists and JSON.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Spoke => "spoke",
-            Self::Mute => "mute",
-            Self::NearDuplicate => "near-duplicate",
-            Self::NoPage => "no-page",
-            Self::Redirect(_) => "redirect",
-            Self::Disallowed => "disallowed",
-            Self::Failed(_) => "failed",
-            Self::Unanswered(_) => "unanswered",
-            Self::Challenged => "challenged",
         }
     }
 }

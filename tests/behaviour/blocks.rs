@@ -305,6 +305,6 @@ async fn a_request_that_waits_is_not_sent_after_the_block() {
     let block = ["slow.example".to_owned()];
     meeting.live.set_host_lists(HostLists::new(&block, &[]));
     let error = waiting.await.expect("no panic").expect_err("a block");
-    assert_eq!(error.kind.label(), "blocked");
+    assert_eq!(error.kind.reason().name(), "blocked");
     assert_eq!(meeting.web.targets("slow.example"), ["/robots.txt"]);
 }

@@ -1,7 +1,7 @@
 //! Real websites, where `SITESCOUT_CORPORA` says where they are: every record parses, and
 //! what is found is pinned, so that no change to the parser goes unnoticed.
 
-#![allow(clippy::print_stdout, reason = "what is measured, or not, is told")]
+#![allow(clippy::print_stdout, reason = "what is measured is told")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use sitescout::parse;
 use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::ContentKind;
 
+use crate::skips::{self, skipped};
 use crate::{LIMITS, without_index};
 
 /// What was found in an archive, in words that can be compared.
@@ -31,14 +32,6 @@ struct Census {
     empty_shells: usize,
     /// By number of pages, the most frequent first.
     languages: Vec<(String, usize)>,
-}
-
-fn corpus(name: &str) -> Option<PathBuf> {
-    let Some(directory) = std::env::var_os("SITESCOUT_CORPORA") else {
-        println!("SITESCOUT_CORPORA is not set: {name} is not measured");
-        return None;
-    };
-    Some(PathBuf::from(directory).join(name))
 }
 
 fn census(path: PathBuf) -> Census {
@@ -93,8 +86,9 @@ fn named(languages: &[(&str, usize)]) -> Vec<(String, usize)> {
 
 #[test]
 fn three_hundred_real_sites_are_read() {
-    let Some(path) = corpus("sites.warc.gz") else {
-        return;
+    let path = match skips::corpora() {
+        Ok(corpora) => corpora.join("sites.warc.gz"),
+        Err(why) => return skipped!(why),
     };
     let languages = [
         ("en", 9_557),
@@ -123,8 +117,9 @@ fn three_hundred_real_sites_are_read() {
 
 #[test]
 fn the_webkb_pages_of_1997_are_read() {
-    let Some(path) = corpus("webkb.warc.gz") else {
-        return;
+    let path = match skips::corpora() {
+        Ok(corpora) => corpora.join("webkb.warc.gz"),
+        Err(why) => return skipped!(why),
     };
     let languages = [
         ("en", 7_396),
@@ -155,15 +150,16 @@ fn the_webkb_pages_of_1997_are_read() {
 /// hour, so only release builds measure it.
 #[test]
 fn real_sites_are_judged_as_well_as_we_say() {
-    let (Some(path), Some(labels)) = (corpus("sites.warc.gz"), corpus("sites.labels.tsv")) else {
-        return;
+    let corpora = match skips::corpora() {
+        Ok(corpora) => corpora,
+        Err(why) => return skipped!(why),
     };
     if cfg!(debug_assertions) {
-        println!("a debug build: how well sites are judged is not measured");
-        return;
+        return skipped!("a debug build takes half an hour");
     }
+    let path = corpora.join("sites.warc.gz");
     let archive = Arc::new(Archive::open(&[path], &without_index()).expect("the corpus"));
-    let labels = std::fs::read_to_string(labels).expect("the labels");
+    let labels = std::fs::read_to_string(corpora.join("sites.labels.tsv")).expect("the labels");
     let labels = Labels::parse(&labels).expect("labels without mistakes");
     let settings = Settings::default();
     let limits = WalkLimits {
@@ -195,7 +191,8 @@ fn real_sites_are_judged_as_well_as_we_say() {
         assert!(f_measure >= 0.80, "{}: {f_measure}", result.topic);
     }
     let mean = TopicResult::mean(&results).expect("ten topics");
-    let [internal, homepage, all_pages] = Row::ALL.map(|row| mean.row(row));
+    let [internal, homepage, all_pages] =
+        [Row::Internal, Row::Homepage, Row::AllPages].map(|row| mean.row(row));
     let pages = internal.measures.pages_per_site();
     let calibration_error = internal.measures.calibration_error();
     println!(

@@ -141,9 +141,9 @@ fn assert_readable(place: &Place, state: &str, shown: &[Value]) {
     };
     assert_eq!(known["host"], host);
     for field in ["seq", "verdict", "confidence", "pages"] {
-        assert_eq!(known["judged"][field], last[field], "{field} of {known}");
+        assert_eq!(known[field], last[field], "{field} of {known}");
     }
-    let pages = known["pages"].as_array().expect("pages");
+    let pages = known["evidence"].as_array().expect("pages");
     assert_eq!(Some(pages.len() as u64), last["pages"].as_u64(), "{known}");
     // It is a look only: what was under way is not lost by it.
     assert_eq!(kept(place, state), listed);

@@ -11,6 +11,7 @@ use sitescout::store::{
     CrawlStore, DumpStore, Edit, Edited, FeedEntry, KeyValueStore, ListChange, Opinion, ReadStore,
     SequenceOrder, SitePlace, SiteQuery, TakenSite, Taking, TopicId, TopicOpening, VerdictKind,
 };
+use sitescout::telemetry::clock;
 use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
 
 use crate::stores::{Combined, Shelf, home, opening};
@@ -24,7 +25,12 @@ async fn feed(shelf: &Shelf, after: u64) -> Vec<(u64, String, &'static str, Stri
     let read = shelf.store.feed(shelf.topic, after, 100).await;
     let line = |entry: FeedEntry| {
         let host = entry.judged.site.to_string();
-        (entry.seq, host, entry.change.name(), entry.reason)
+        (
+            entry.seq,
+            host,
+            entry.change.name(),
+            entry.reason.name().to_owned(),
+        )
     };
     read.expect("a feed").into_iter().map(line).collect()
 }
@@ -226,7 +232,7 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
             [line(5, "good.example", "dropped", "blocked")]
         );
         decide(&shelf, "good.example", None).await;
-        let taking = Taking::any(9, SystemTime::now());
+        let taking = Taking::any(9, clock::now());
         let taken = shelf.take_sites(taking).await;
         let handed_out = |taken: &TakenSite| (taken.site().to_string(), taken.is_blocked);
         let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();

@@ -3,14 +3,13 @@
 //! Nobody waits here: a store is dumped, every time in it is moved back, and it is read again.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::Value;
 use sitescout::config::Settings;
 use sitescout::external::{CrawlMetrics, EndReason, Goals, Seats, TopicCrawl};
 use sitescout::store::{DumpLine, DumpStore, JudgedSite, KeyValueStore, ReadStore, TopicTotals};
-use sitescout::telemetry::Metrics;
-use sitescout::verdicts::ShownVerdict;
+use sitescout::telemetry::{Metrics, clock};
 use sitescout::web::{UndecidedReason, Verdict};
 use tokio::runtime::Runtime;
 
@@ -50,7 +49,7 @@ pub(crate) struct History {
 
 /// What came of one run.
 pub(crate) struct Run {
-    pub(crate) shown: Vec<ShownVerdict>,
+    pub(crate) shown: Vec<JudgedSite>,
     pub(crate) reason: EndReason,
     pub(crate) totals: TopicTotals,
     pub(crate) web: Arc<ScriptedWeb>,
@@ -85,7 +84,7 @@ impl History {
             let external = opening.expect("a crawler");
             let start = self.start.parse().expect("an address");
             external.start_at(vec![start]).await.expect("a start");
-            let tell = |verdict: &ShownVerdict, _: &TopicTotals| shown.push(verdict.clone());
+            let tell = |verdict: &JudgedSite, _: &TopicTotals| shown.push(verdict.clone());
             let crawl = external.crawl(std::future::pending(), tell);
             crawl.await.expect("an end")
         });
@@ -183,7 +182,8 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
     let linked = ["still.test", "parked.test", "moved.test", "drifted.test"];
     let mut history = History::new();
     let first = history.crawl(web(&linked, &[]));
-    assert_eq!(first.reason, EndReason::BorderEmpty { deferred: 0 });
+    assert_eq!(first.reason, EndReason::BorderEmpty);
+    assert_eq!(first.totals.deferred, 0);
     assert_eq!((first.totals.relevant, first.totals.finds), (5, 4));
     let before = history.verdict("still.test");
 
@@ -224,7 +224,7 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
     // Who is still what it was keeps its number, and is fresh.
     let after = history.verdict("still.test");
     assert_eq!(after.seq, before.seq);
-    let age = SystemTime::now().duration_since(after.judged_at);
+    let age = clock::now().duration_since(after.judged_at);
     assert!(age.expect("a time that has passed") < DAY);
     assert_eq!(after.pages, 2, "no more than a verdict takes");
 
@@ -250,7 +250,8 @@ fn a_site_that_is_out_of_order_has_three_days_to_come_back() {
         for hours in [1, 8, 64] {
             let run = history.crawl(broken(web(&linked, &linked)));
             assert_eq!(run.told(), [], "one bad night drops nobody");
-            assert_eq!(run.reason, EndReason::BorderEmpty { deferred: 3 });
+            assert_eq!(run.reason, EndReason::BorderEmpty);
+            assert_eq!(run.totals.deferred, 3);
             assert_eq!((run.totals.relevant, run.totals.finds), (4, 3));
             assert_eq!(history.listed(), all);
             history.wait(Duration::from_mins(60 * hours - 5));
@@ -361,9 +362,10 @@ fn looking_again_neither_finds_nor_makes_finding_dear_nor_holds_it_up() {
         later = other_site(later, host);
     }
     let second = history.crawl(later);
-    assert_eq!(second.reason, EndReason::BorderEmpty { deferred: 0 });
+    assert_eq!(second.reason, EndReason::BorderEmpty);
+    assert_eq!(second.totals.deferred, 0);
     assert_eq!((second.totals.finds, second.totals.irrelevant), (12, 12));
-    let is_find = |shown: &&ShownVerdict| shown.verdict.is_relevant();
+    let is_find = |shown: &&JudgedSite| shown.verdict.is_relevant();
     let finds = second.shown.iter().filter(is_find).count();
     assert_eq!(finds, 12, "the new ones");
     // By hand: the hub comes first, as the oldest, and has the links; from then on three new

@@ -563,7 +563,7 @@ fn sites_that_ask_not_to_be_indexed_are_left_out_marked_or_listed() {
         }
         assert_eq!(
             classified["lost.example"],
-            ("nothing-spoke".to_owned(), false)
+            ("nothing_spoke".to_owned(), false)
         );
         assert!(!judged.contains_key("hidden.example"), "nofollow holds");
     }

@@ -88,7 +88,7 @@ async fn what_goes_wrong_goes_wrong_the_same_way_every_time() {
             let outcome = match live.fetch(&home(&host)).await {
                 Ok(page) if page.truncated => "cut".to_owned(),
                 Ok(page) => page.status.to_string(),
-                Err(error) => error.kind.label().to_owned(),
+                Err(error) => error.kind.reason().name().to_owned(),
             };
             outcomes.insert(host, outcome);
         }
@@ -311,8 +311,7 @@ fn the_demo_goes_on_after_ctrl_c_and_says_when_there_was_less_to_find_than_was_w
         .expect("a word about it");
     let why = ended.lines().next().expect("a reason");
     assert!(
-        why.starts_with("no site is left")
-            || why.starts_with("relevant sites have become too dear"),
+        why.starts_with("no site is left") || why.starts_with("pages per relevant site rose above"),
         "{why}"
     );
     // Sites that were learned from are not found; others of them may be taken for finds.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sitescout::config::{FetchSettings, ResolveRule};
-use sitescout::fetch::{ErrorKind, FetchMetrics, Fetcher, LiveWeb};
+use sitescout::fetch::{FetchMetrics, Fetcher, PageSource};
 use sitescout::telemetry::Metrics;
-use sitescout::web::PageUrl;
+use sitescout::web::{NoAnswer, PageUrl};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ const IN_FLIGHT: u64 = 4 << 20;
 /// A crawler in front of a bad web.
 pub(crate) struct Meeting {
     pub(crate) web: Pathologies,
-    pub(crate) live: Arc<LiveWeb>,
+    pub(crate) live: Arc<PageSource>,
     pub(crate) metrics: FetchMetrics,
     _certificates: TempDir,
 }
@@ -58,7 +58,7 @@ impl Meeting {
         limits.wire_bytes = 256 << 10;
         change(&mut settings);
         let metrics = FetchMetrics::register(&Metrics::new());
-        let live = LiveWeb::new(&settings, metrics.clone(), None).expect("usable settings");
+        let live = PageSource::live(&settings, metrics.clone(), None).expect("usable settings");
         Self {
             web,
             live: Arc::new(live),
@@ -77,11 +77,11 @@ pub(crate) fn url(text: &str) -> PageUrl {
 }
 
 /// An outcome in a word: a status, with `cut` if the body is not whole, or an error.
-pub(crate) async fn outcome(live: &LiveWeb, address: &str) -> String {
+pub(crate) async fn outcome(live: &PageSource, address: &str) -> String {
     match live.fetch(&url(address)).await {
         Ok(page) if page.truncated => format!("{} cut", page.status.as_u16()),
         Ok(page) => page.status.as_u16().to_string(),
-        Err(error) => error.kind.label().to_owned(),
+        Err(error) => error.kind.reason().name().to_owned(),
     }
 }
 
@@ -105,8 +105,8 @@ async fn every_fault_has_its_outcome_and_stays_within_limits() {
     }
     asked.join_all().await;
     let counted: u64 = ["2xx", "3xx", "4xx", "5xx"]
-        .iter()
-        .chain(&ErrorKind::LABELS)
+        .into_iter()
+        .chain(NoAnswer::ALL.iter().map(|reason| reason.name()))
         .map(|label| meeting.metrics.pages(label))
         .sum();
     assert_eq!(

@@ -38,6 +38,8 @@ mod crashes;
 mod crawling;
 #[cfg(unix)]
 mod daemon;
+#[cfg(unix)]
+mod daemon_parts;
 mod exhaustion;
 mod figures;
 mod freshness;
@@ -61,6 +63,12 @@ mod name_server;
 mod pathologies;
 mod warc;
 
+// === the tests themselves ===
+#[cfg(unix)]
+mod skipping;
+#[path = "../skips/mod.rs"]
+mod skips;
+
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -68,6 +76,12 @@ use http::{HeaderMap, StatusCode};
 use sitescout::config::{DamagePolicy, FetchSettings};
 use sitescout::parse::{self, ParseLimits};
 use sitescout::web::{FetchedPage, ParsedPage, Transfer};
+
+#[cfg(not(unix))]
+#[test]
+fn the_daemon() {
+    skips::skipped!("api, daemon, daemon_parts, own_trouble, poison and skipping need Unix");
+}
 
 /// A file of `tests/fixtures`.
 fn fixture(name: &str) -> PathBuf {

@@ -2,9 +2,10 @@
 //! Judged by what the servers saw.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sitescout::fetch::{ErrorKind, Fetcher};
+use sitescout::telemetry::clock;
 use sitescout::web::DeferralCause;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -109,7 +110,7 @@ async fn a_crawl_delay_beyond_the_longest_wait_is_scheduled_and_not_dropped() {
     };
     assert_eq!(cause, DeferralCause::CrawlDelay);
     assert_eq!(error.robots_requests, 1);
-    let wait = not_before.duration_since(SystemTime::now());
+    let wait = not_before.duration_since(clock::now());
     let wait = wait.expect("later");
     assert!(wait <= 2 * SECOND);
     assert_eq!(
@@ -137,7 +138,7 @@ async fn who_asks_to_be_left_alone_is_left_alone() {
                 panic!("{error}");
             };
             assert_eq!(cause, DeferralCause::Busy);
-            let wait = not_before.duration_since(SystemTime::now());
+            let wait = not_before.duration_since(clock::now());
             let wait = wait.expect("later").as_secs();
             assert!((3_500..=3_600).contains(&wait), "{wait}");
         }

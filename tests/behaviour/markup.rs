@@ -289,11 +289,11 @@ fn signs_are_seen_and_not_imagined() {
     let long = "A long story about boats. ".repeat(200);
     assert_eq!(
         signs("<h1>Page not found</h1><p>Sorry. <a href=/>Home</a>"),
-        ["soft-404"]
+        ["soft_404"]
     );
     assert_eq!(
         signs("<title>404</title><p>Nothing here. <a href=/>Home</a>"),
-        ["soft-404"]
+        ["soft_404"]
     );
     assert_eq!(
         signs("<h1>Welcome to nginx!</h1><p>Further configuration is required."),
@@ -301,9 +301,9 @@ fn signs_are_seen_and_not_imagined() {
     );
     assert_eq!(
         signs("<script src=x></script><div id=root></div>"),
-        ["empty-shell"]
+        ["empty_shell"]
     );
-    assert_eq!(signs(""), ["empty-shell"]);
+    assert_eq!(signs(""), ["empty_shell"]);
     assert!(signs(&format!("<h1>Page not found</h1><p>{long}")).is_empty());
     assert!(signs(&format!("<p>This domain is for sale. {long}")).is_empty());
     assert!(

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use sitescout::config::InternalSettings;
 use sitescout::fetch::Fetcher;
+use sitescout::internal::{
+    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
+};
 use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::{
-    PageKind, PageOrder, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason,
-    Verdict,
+    PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
 };
 
-use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing, visit};
+use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing, visit, visit_by};
 
 const SITE: &str = "http://site.example/";
 
@@ -107,7 +109,7 @@ fn near_duplicates_speak_once() {
     assert_eq!(asked, ["/", "/a", "/b"]);
     assert_eq!(
         outcomes(&report),
-        ["spoke", "near-duplicate", "near-duplicate"]
+        ["spoke", "near_duplicate", "near_duplicate"]
     );
     assert_eq!(report.stop_reason, StopReason::Exhausted);
     assert_eq!(
@@ -319,7 +321,7 @@ fn parked_domains_and_soft_errors_are_no_evidence() {
     assert_eq!(asked, ["/"]);
     let reason = UndecidedReason::Parked;
     assert_eq!(report.verdict, Verdict::Undecided(reason));
-    assert_eq!(outcomes(&report), ["no-page"]);
+    assert_eq!(outcomes(&report), ["no_page"]);
 
     let soft = "<title>404 Not Found</title><h1>Not Found</h1>\
         <p>The requested page sail boat regatta crew wind keel was not found.";
@@ -327,7 +329,7 @@ fn parked_domains_and_soft_errors_are_no_evidence() {
         .page(SITE, &sailing(0, &["/soft"]))
         .page(&at("/soft"), soft);
     let (report, _) = judge(web);
-    assert_eq!(outcomes(&report), ["spoke", "no-page"]);
+    assert_eq!(outcomes(&report), ["spoke", "no_page"]);
 }
 
 #[test]
@@ -413,26 +415,46 @@ fn more_is_read_for_links_while_sites_are_scarce() {
 }
 
 #[test]
-fn pages_of_links_come_first_after_the_verdict_unless_the_visit_says_otherwise() {
-    let asked = |page_order| {
+fn pages_are_read_in_the_order_that_the_crawler_is_given() {
+    let asked = |page_ordering: Arc<dyn PageOrdering>| {
         let web = ScriptedWeb::default()
             .page(SITE, &sailing(0, &["/a", "/b", "/links.html"]))
             .page(&at("/a"), &sailing(3, &[]))
             .page(&at("/b"), &sailing(4, &[]))
             .page(&at("/links.html"), &sailing(5, &[]));
         let web = Arc::new(web);
-        let order = SiteVisit {
-            page_order,
-            ..order(Purpose::VerdictAndLinks)
-        };
-        let report = visit(&web, order, InternalSettings::default());
+        let order = order(Purpose::VerdictAndLinks);
+        let report = visit_by(&web, order, InternalSettings::default(), page_ordering);
         assert_eq!(report.frozen_after, Some(2));
         web.asked()
     };
     let links_first = ["/", "/a", "/links.html", "/b"];
-    assert_eq!(asked(PageOrder::LinkPagesFirst), links_first);
+    assert_eq!(asked(Arc::new(LinkPagesFirst)), links_first);
     let as_before = ["/", "/a", "/b", "/links.html"];
-    assert_eq!(asked(PageOrder::Variance), as_before);
+    assert_eq!(asked(Arc::new(ByVariance)), as_before);
+    assert_eq!(asked(Arc::new(BreadthFirst)), as_before);
+    assert_eq!(
+        asked(Arc::new(LastFirst)),
+        ["/", "/links.html", "/b", "/a"],
+        "one that nobody knows"
+    );
+}
+
+/// The page found last is read first.
+#[derive(Debug)]
+struct LastFirst;
+
+impl PageOrdering for LastFirst {
+    fn name(&self) -> &'static str {
+        "last first"
+    }
+
+    fn rank(&self, page: &WaitingPage<'_>, _: VisitPhase) -> PageRank {
+        PageRank {
+            is_preferred: false,
+            value: f64::from(u32::try_from(page.found).expect("few pages")),
+        }
+    }
 }
 
 #[test]
@@ -480,6 +502,33 @@ fn training_reads_the_first_pages_breadth_first() {
     // /c says what /b said, and is left out.
     assert_eq!(kinds, ["homepage", "homepage", "inner", "inner", "deep"]);
     assert_eq!(read_for_training(&web, 2).sites[0].pages.len(), 2);
+}
+
+#[test]
+fn training_leaves_a_site_whose_gatekeeper_answers_page_after_page() {
+    let gate = "<!DOCTYPE html><title>Just a moment...</title><script>(function(){\
+                window._cf_chl_opt={cvId:'3'};var a=document.createElement('script');\
+                a.src='/cdn-cgi/challenge-platform/h/g/orchestrate';})()</script>";
+    let paths = ["/a", "/b", "/c", "/d", "/e", "/f"];
+    let mut web = ScriptedWeb::default().page(SITE, &sailing(0, &paths));
+    for path in paths {
+        web = web.page(&at(path), gate);
+    }
+    let web = Arc::new(web);
+    let corpus = read_for_training(&web, 25);
+    assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"], "four in a row");
+    assert_eq!(corpus.sites[0].pages.len(), 1);
+}
+
+#[test]
+fn training_tells_sites_that_lead_away_from_those_that_cannot_be_reached() {
+    let away = [("location", "http://elsewhere.example/")];
+    let web = Arc::new(ScriptedWeb::default().answer(SITE, 301, &away));
+    let corpus = read_for_training(&web, 25);
+    assert_eq!((corpus.empty.len(), corpus.unreachable.len()), (1, 0));
+    let web = Arc::new(ScriptedWeb::default());
+    let corpus = read_for_training(&web, 25);
+    assert_eq!((corpus.empty.len(), corpus.unreachable.len()), (0, 1));
 }
 
 #[test]

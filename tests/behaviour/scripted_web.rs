@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use sitescout::classify::{SiteModel, Thresholds};
 use sitescout::config::{InternalSettings, TrainingSettings};
 use sitescout::fetch::{FetchError, Fetcher};
-use sitescout::internal::InternalCrawler;
+use sitescout::internal::{InternalCrawler, LinkPagesFirst, PageOrdering};
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
 use sitescout::web::{FetchedPage, PageUrl, SiteReport, SiteVisit, Transfer};
 
@@ -188,8 +188,19 @@ pub(crate) fn visit(
     visit: SiteVisit,
     settings: InternalSettings,
 ) -> SiteReport {
+    visit_by(web, visit, settings, Arc::new(LinkPagesFirst))
+}
+
+/// The same, in an order of pages.
+pub(crate) fn visit_by(
+    web: &Arc<ScriptedWeb>,
+    visit: SiteVisit,
+    settings: InternalSettings,
+    page_ordering: Arc<dyn PageOrdering>,
+) -> SiteReport {
     let fetcher: Arc<dyn Fetcher> = web.clone();
-    let crawler = InternalCrawler::new(fetcher, model(), settings, LIMITS);
+    let crawler =
+        InternalCrawler::new(fetcher, model(), settings, LIMITS).with_page_ordering(page_ordering);
     runtime().block_on(crawler.sample(visit))
 }
 

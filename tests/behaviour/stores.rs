@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    Averaging, BorderCaps, CLAIM_TERM, Claim, CrawlStore, DumpStore, KeyValueStore, NewEdge,
+    Averaging, BorderCaps, CLAIM_TERM, Claim, CrawlStore, DumpStore, Edit, KeyValueStore, NewEdge,
     NewSite, Outcome, Rank, Ranking, Recorded, Resolution, Standing, Store, StoreError, TakenSite,
     Taking, Tally, TopicId, TopicOpening,
 };
+use sitescout::telemetry::clock::{self, TestClock};
 use sitescout::web::{
     DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
     StopReason, UndecidedReason, Verdict,
@@ -172,7 +173,7 @@ impl Shelf {
     }
 
     pub(crate) async fn take(&self, most: usize) -> Vec<String> {
-        self.take_at(most, SystemTime::now()).await
+        self.take_at(most, clock::now()).await
     }
 
     async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
@@ -419,7 +420,7 @@ async fn deferred_sites_come_back_when_they_are_due_and_not_before() {
     for shelf in Shelf::all().await {
         shelf.enter(&["shy.example"], false).await;
         shelf.take(1).await;
-        let now = SystemTime::now();
+        let now = clock::now();
         let not_before = now + Duration::from_hours(1);
         let deferred = Verdict::Undecided(deferred_until(not_before));
         let seq = shelf.judge("shy.example", deferred, Vec::new()).await;
@@ -465,7 +466,7 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
         let mut outcome = shelf.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
         shelf.store.record(vec![outcome]).await.expect("a record");
-        let taking = Taking::any(1, SystemTime::now());
+        let taking = Taking::any(1, clock::now());
         let taken = shelf.store.take(shelf.topic, taking).await;
         let [heir] = &taken.expect("sites").sites[..] else {
             panic!("one site");
@@ -674,8 +675,40 @@ async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() 
 /// When the next relevant site is to be looked at again, from now on.
 async fn next_recheck(shelf: &Shelf) -> Option<Duration> {
     let due = shelf.store.next_due(shelf.topic).await.expect("a read");
-    let due = due.recheck?.duration_since(SystemTime::now());
+    let due = due.recheck?.duration_since(clock::now());
     Some(due.unwrap_or_default())
+}
+
+/// The thread that writes dates its records by the clock of the test that opened the store, whether
+/// that was set or has been advanced.
+#[tokio::test(start_paused = true)]
+async fn records_have_the_date_that_a_test_sets() {
+    let _clock = TestClock::starting_at(SystemTime::UNIX_EPOCH + 30_000 * DAY);
+    for shelf in Shelf::all().await {
+        let begin = clock::now();
+        shelf
+            .enter(&["first.example", "second.example"], false)
+            .await;
+        shelf.take(9).await;
+        shelf
+            .judge("first.example", Verdict::Relevant, Vec::new())
+            .await;
+        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        let due = due.recheck.expect("a time");
+        assert!(
+            due > begin + 29 * DAY && due < begin + 31 * DAY,
+            "{due:?}, {begin:?}"
+        );
+        tokio::time::advance(31 * DAY).await;
+        // One is due, the claim on the other has expired.
+        assert_eq!(shelf.take(9).await, ["first.example", "second.example"]);
+        shelf
+            .judge("second.example", Verdict::Relevant, Vec::new())
+            .await;
+        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        let due = due.recheck.expect("a time");
+        assert!(due > begin + 60 * DAY, "{due:?}, {begin:?}");
+    }
 }
 
 #[tokio::test]
@@ -689,7 +722,7 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
         ] {
             shelf.judge(host, verdict, Vec::new()).await;
         }
-        let now = SystemTime::now();
+        let now = clock::now();
         let before = shelf.store.totals(shelf.topic).await.expect("totals");
         assert_eq!(before.deferred, 0, "nobody asked for it");
         let due = next_recheck(&shelf).await.expect("a time");
@@ -738,7 +771,7 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
 async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
     const HOUR: Duration = Duration::from_hours(1);
     for shelf in Shelf::all().await {
-        let now = SystemTime::now();
+        let now = clock::now();
         let (past, future) = (SystemTime::UNIX_EPOCH, now + 36_500 * DAY);
         shelf
             .enter(&["good.example", "shy.test", "new.org"], false)
@@ -813,7 +846,7 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
         for host in old {
             shelf.judge(host, Verdict::Relevant, Vec::new()).await;
         }
-        let now = SystemTime::now() + 31 * DAY;
+        let now = clock::now() + 31 * DAY;
         let deferred = Verdict::Undecided(deferred_until(now));
         shelf.judge("shy.example", deferred, Vec::new()).await;
         shelf.enter(&["new.example", "newer.test"], false).await;
@@ -854,7 +887,7 @@ async fn another_time_to_look_again_holds_for_those_judged_before() {
         let week = reopen(Some(7 * DAY)).await.expect("a time");
         assert!(week > 6 * DAY && week <= 7 * DAY, "{week:?}");
         assert_eq!(reopen(None).await, None);
-        let after = SystemTime::now() + 400 * DAY;
+        let after = clock::now() + 400 * DAY;
         assert_eq!(shelf.take_at(9, after).await, [""; 0]);
         let year = reopen(Some(365 * DAY)).await.expect("a time");
         assert!(year > 364 * DAY && year <= 365 * DAY, "{year:?}");
@@ -872,7 +905,7 @@ async fn a_look_that_is_broken_off_or_finds_nothing_out_leaves_the_verdict() {
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
         let before = next_recheck(&shelf).await.expect("a time");
-        let later = SystemTime::now() + 31 * DAY;
+        let later = clock::now() + 31 * DAY;
         assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
         let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
         shelf.judge("good.example", interrupted, Vec::new()).await;
@@ -963,7 +996,7 @@ async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
             outcome(claim, Verdict::Relevant, edges)
         });
         let recorded = shelf.store.record(stale.to_vec()).await;
-        assert_eq!(recorded.expect("a store"), [Recorded::Stale; 3]);
+        assert_eq!(recorded.expect("a store"), [const { Recorded::Stale }; 3]);
         let totals = shelf.store.totals(shelf.topic).await.expect("totals");
         assert_eq!((totals.relevant, totals.taken, totals.border), (0, 1, 1));
         let new: SiteId = "new.org".parse().expect("a host");
@@ -986,14 +1019,14 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
     for shelf in Shelf::all().await {
         shelf.enter(&["a.example", "b.test"], false).await;
         let minute = Duration::from_mins(1);
-        let begin = SystemTime::now() - CLAIM_TERM + minute;
+        let begin = clock::now() - CLAIM_TERM + minute;
         assert_eq!(shelf.take_at(2, begin).await.len(), 2);
         let first = shelf.claim("a.example");
         assert_eq!(first.expires, begin + CLAIM_TERM);
         assert!(shelf.take(2).await.is_empty(), "both are held");
         let renewed = shelf
             .store
-            .renew(vec![shelf.claim("b.test")], SystemTime::now())
+            .renew(vec![shelf.claim("b.test")], clock::now())
             .await;
         let renewed = renewed.expect("a store");
         assert_eq!(renewed.len(), 1);
@@ -1004,10 +1037,7 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
         assert!(second.number > first.number, "numbers only grow");
         assert_eq!(second.owner, first.owner);
         // The first visitor can neither keep it nor report on it.
-        let renewed = shelf
-            .store
-            .renew(vec![first.clone()], SystemTime::now())
-            .await;
+        let renewed = shelf.store.renew(vec![first.clone()], clock::now()).await;
         assert_eq!(renewed.expect("a store"), []);
         let stale = outcome(first, Verdict::Irrelevant, Vec::new());
         let recorded = shelf.store.record(vec![stale]).await;
@@ -1152,7 +1182,7 @@ async fn who_was_being_looked_at_again_when_the_process_died_is_so_after_the_nex
         .judge("a.example", Verdict::Relevant, Vec::new())
         .await;
     let due = shelf.store.next_due(shelf.topic).await.expect("a read");
-    let later = SystemTime::now() + 31 * DAY;
+    let later = clock::now() + 31 * DAY;
     assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
     drop(shelf);
     let shelf = Shelf::over(open(&path).await, None).await;
@@ -1177,7 +1207,7 @@ async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
         let hosts = ["good.example", "bad.test", "shy.org", "cut.org"];
         shelf.enter(&hosts, false).await;
         shelf.take(9).await;
-        let later = SystemTime::now() + Duration::from_hours(1);
+        let later = clock::now() + Duration::from_hours(1);
         for (host, verdict) in [
             ("start.example", Verdict::Relevant),
             ("good.example", Verdict::Relevant),
@@ -1276,4 +1306,32 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     let file = directory.path().join("file");
     std::fs::write(&file, "a file").expect("a file");
     assert!(matches!(refused(&file), StoreError::Unusable { .. }));
+}
+
+#[tokio::test]
+async fn pauses_and_blocks_are_counted_when_they_change() {
+    for shelf in Shelf::all().await {
+        let steered = async |edit: Edit| {
+            shelf.store.edit(edit).await.expect("an edit");
+            shelf.store.steering().await.expect("a read")
+        };
+        let pause = |is_paused| Edit::Pause {
+            topic: shelf.topic,
+            is_paused,
+        };
+        let block = |note: &str| Edit::Block {
+            site: "a.example".parse().expect("a host"),
+            note: note.to_owned(),
+        };
+        let unblock = || Edit::Unblock {
+            site: "a.example".parse().expect("a host"),
+        };
+        assert_eq!(shelf.store.steering().await.expect("a read"), 0);
+        assert_eq!(steered(pause(false)).await, 0, "it was not paused");
+        assert_eq!(steered(pause(true)).await, 1);
+        assert_eq!(steered(block("x")).await, 2);
+        assert_eq!(steered(block("x")).await, 2, "it is blocked already");
+        assert_eq!(steered(unblock()).await, 3);
+        assert_eq!(steered(unblock()).await, 3, "it is not blocked any more");
+    }
 }

@@ -235,7 +235,7 @@ fn unseen_sites_are_judged() {
         assert_eq!(verdict_of(host), "irrelevant", "{lines}");
     }
     for wanted in [
-        "tiny-hello.example  (nothing-spoke)",
+        "tiny-hello.example  (nothing_spoke)",
         "for-sale.example  (parked)",
         "gulls-old.example  (leads to gulls-dinghy.example)",
         "lost-marina.example  (unreachable)",
@@ -634,7 +634,7 @@ fn empty_sites_and_sites_of_one_page() {
     let judged = json_lines(&judged.success());
     let verdicts: Vec<&Value> = judged.iter().map(|site| &site["verdict"]).collect();
     assert_eq!(verdicts, ["relevant", "irrelevant", "undecided"]);
-    assert_eq!(judged[2]["undecided_reason"], "nothing-spoke");
+    assert_eq!(judged[2]["undecided_reason"], "nothing_spoke");
     assert_eq!(judged[0]["pages"].as_array().map(Vec::len), Some(1));
 }
 

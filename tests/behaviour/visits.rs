@@ -3,11 +3,12 @@
 use std::net::TcpListener;
 use std::sync::{Arc, LazyLock};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sitescout::classify::SiteModel;
 use sitescout::config::{CertificatePolicy, InternalSettings, ResolveRule};
 use sitescout::internal::InternalCrawler;
+use sitescout::telemetry::clock;
 use sitescout::web::{SiteReport, SiteVisit, StopReason, UndecidedReason, Verdict};
 use tokio::task::JoinSet;
 
@@ -162,7 +163,7 @@ async fn a_site_that_wants_to_be_left_alone_is_due_later() {
         let UndecidedReason::Deferred { not_before, .. } = undecided(&report) else {
             panic!("{report:?}");
         };
-        let wait = not_before.duration_since(SystemTime::now());
+        let wait = not_before.duration_since(clock::now());
         let wait = wait.expect("later").as_secs();
         assert!((3_500..=3_600).contains(&wait), "{host}: {wait}");
         assert_eq!(meeting.web.requests(host).len(), requests, "{host}");
@@ -218,7 +219,7 @@ async fn a_site_that_stays_busy_is_due_later_although_it_names_no_time() {
     let UndecidedReason::Deferred { not_before, .. } = undecided(&report) else {
         panic!("{report:?}");
     };
-    let wait = not_before.duration_since(SystemTime::now());
+    let wait = not_before.duration_since(clock::now());
     assert!(wait.expect("later") > Duration::from_mins(50));
     let tries = 1 + InternalSettings::default().retries;
     assert_eq!(meeting.web.targets("crowded.example").len(), 1 + tries);

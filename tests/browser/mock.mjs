@@ -105,7 +105,7 @@ function makeSites(topic, count, seed, isHostile) {
       undecided_reason: verdict !== 'undecided' ? null : isOdd ? HOSTILE.script : 'unreachable',
       judged_at: at(9000 - (count - index) * 61 + seed),
       model: 'f3a91c04d2b7',
-      stop_reason: verdict === 'relevant' ? 'links-found' : 'confident',
+      stop_reason: verdict === 'relevant' ? 'links_found' : 'confident',
       alias_of: null,
       address: '192.0.2.7',
       decision: isOdd ? { decision: 'accept', note: Object.values(HOSTILE).join(' '), at: at(9000) } : null,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use sitescout::telemetry::clock;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
 use super::bodies::{
@@ -388,7 +389,7 @@ fn private_address(asked: &Asked) -> String {
 }
 
 fn date_in_an_hour() -> String {
-    let now = SystemTime::now()
+    let now = clock::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .expect("a clock after 1970");
     http_date(now.as_secs() + 3600)

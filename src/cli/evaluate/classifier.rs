@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     };
     let corpus = sources::read_corpus(&web, &labels, &settings)?;
     let experiment = Experiment {
-        fetcher: web.fetcher,
+        fetcher: web.fetcher(),
         corpus: &corpus,
         limits: sources::parse_limits(&settings),
         settings: &settings,
@@ -128,7 +128,7 @@ fn print(out: &mut impl Write, result: &TopicResult, arguments: &Arguments) -> i
         )?;
         return out.flush();
     }
-    for row in Row::ALL {
+    for row in Row::ALL.iter().copied() {
         let left = match row {
             Row::Internal => format!(
                 "{:<22} {:>5.3} {:>7.3}",
@@ -204,7 +204,7 @@ fn as_json(result: &TopicResult, mistakes: bool) -> Value {
         "p_err": result.p_err,
         "p_threshold": result.p_threshold,
     });
-    for row in Row::ALL {
+    for row in Row::ALL.iter().copied() {
         let verdicts = result.row(row);
         object[row.name()] = json!({
             "precision": verdicts.precision,

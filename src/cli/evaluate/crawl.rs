@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::lab::{CrawlExperiment, CrawlResult, SHARES};
+use crate::lab::{CrawlExperiment, CrawlResult, CurveMeans, SHARES};
 
 use super::LabelledSites;
 use crate::cli::ExitCode;
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     }
     let corpus = sources::read_corpus(&web, &labels, settings)?;
     let experiment = CrawlExperiment {
-        fetcher: web.fetcher,
+        fetcher: web.fetcher(),
         corpus: &corpus,
         settings,
         draws: arguments.draws,
@@ -84,9 +84,11 @@ fn print_crawl(result: &CrawlResult, out: &mut impl Write) -> io::Result<()> {
         "{}: {:.1} sites reachable, {:.1} of them held-out targets (means of {} draws)",
         result.topic, result.reachable, result.targets, result.draws
     )?;
-    let shares = SHARES
+    let shares: Vec<String> = SHARES
+        .iter()
         .map(|share| format!("{:>5.0} %", share * 100.0))
-        .concat();
+        .collect();
+    let shares = shares.concat();
     writeln!(
         out,
         "    {:<14}{:>21}{:>23}{:>15}",
@@ -98,14 +100,19 @@ fn print_crawl(result: &CrawlResult, out: &mut impl Write) -> io::Result<()> {
         "sites visited"
     )?;
     for curve in &result.curves {
-        let figures = |means: [f64; 3]| means.map(|mean| format!("{mean:>7.2}")).concat();
+        let figures = |mean: fn(&CurveMeans) -> f64| -> String {
+            let means = curve.points.iter().map(mean);
+            let means: Vec<String> = means.map(|mean| format!("{mean:>7.2}")).collect();
+            means.concat()
+        };
+        let last = curve.points.last().copied().unwrap_or_default();
         writeln!(
             out,
             "    {:<14}{}  {}{:>14.0}",
             curve.name,
-            figures(curve.reached),
-            figures(curve.found),
-            curve.pages[2]
+            figures(|point| point.reached),
+            figures(|point| point.found),
+            last.pages
         )?;
     }
     Ok(())
@@ -113,11 +120,13 @@ fn print_crawl(result: &CrawlResult, out: &mut impl Write) -> io::Result<()> {
 
 fn crawl_as_json(result: &CrawlResult) -> Value {
     let curves = result.curves.iter().map(|curve| {
+        let means =
+            |mean: fn(&CurveMeans) -> f64| -> Vec<f64> { curve.points.iter().map(mean).collect() };
         json!({
             "ordering": curve.name,
-            "reached": curve.reached,
-            "found": curve.found,
-            "pages": curve.pages,
+            "reached": means(|point| point.reached),
+            "found": means(|point| point.found),
+            "pages": means(|point| point.pages),
         })
     });
     json!({

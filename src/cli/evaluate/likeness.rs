@@ -60,10 +60,10 @@ fn look_at(web: &Web, labels: &Labels, pages: usize, settings: &Settings) -> any
         .iter()
         .map(|label| label.site.clone())
         .collect();
-    let likeness = sources::runtime()?.block_on(likeness(&*web.fetcher, &sites, pages, &limits));
+    let likeness = sources::runtime()?.block_on(likeness(&*web.pages, &sites, pages, &limits));
     let corpus = sources::read_corpus(web, labels, settings)?;
     let experiment = Experiment {
-        fetcher: web.fetcher.clone(),
+        fetcher: web.fetcher(),
         corpus: &corpus,
         limits,
         settings,
@@ -108,7 +108,7 @@ fn print(real: &Known, generated: &Known) -> io::Result<()> {
         share(one.near_duplicates),
         share(other.near_duplicates),
     )?;
-    for row in Row::ALL {
+    for row in Row::ALL.iter().copied() {
         let f_measure = |known: &Known| judged(known, row, |verdicts| verdicts.f_measure);
         let name = format!("F of {}", row.name().replace('_', " "));
         line(&name, f_measure(real), f_measure(generated))?;

@@ -27,16 +27,17 @@ use crate::fetch::body::Body;
 use crate::fetch::error::{ErrorKind, FetchError};
 use crate::fetch::metrics::WaitingRoom;
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
+use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
 use super::connector::{Connector, Route};
-use super::host_guard::HostGuard;
 use super::meter::{Framing, Meter};
 use super::names::NoWay;
 use super::patience::{Lost, Patience};
 use super::robots_rules;
 use super::tls::TlsSettingsError;
+use crate::fetch::host_guard::HostGuard;
 
 /// So much of the body of an error or a redirect is read, which is enough to use the
 /// connection again in most cases.
@@ -602,7 +603,7 @@ impl Sent {
         request.headers.entry(HOST).or_insert_with(host);
         request.headers.remove(PROXY_AUTHORIZATION);
         Self {
-            date: SystemTime::now(),
+            date: clock::now(),
             request,
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `host_guard.rs` | does the operator let the host be asked; again after each wait |
+//! | `../host_guard.rs` | does the operator let the host be asked; again after each wait |
 //! | `robots.rs`, `robots_rules.rs` | may the page be read at all |
 //! | `turns.rs` | is it our turn at this site |
 //! | `connections.rs` | is a connection open, may another one be |
@@ -20,7 +20,6 @@ mod address_guard;
 mod client;
 mod connections;
 mod connector;
-mod host_guard;
 mod meter;
 mod name_sockets;
 mod names;
@@ -31,7 +30,6 @@ mod robots_rules;
 mod tls;
 mod turns;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -41,17 +39,17 @@ use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::config::{FetchSettings, HostLists, PolitenessSettings};
+use crate::config::{FetchSettings, PolitenessSettings};
 use crate::telemetry::clock;
-use crate::web::{FetchedPage, PageUrl, SiteId, Transfer};
+use crate::web::{FetchedPage, PageUrl, Transfer};
 
 use super::Fetcher;
 use super::error::{ErrorKind, FetchError};
+use super::host_guard::HostGuard;
 use super::metrics::FetchMetrics;
 use super::recorder::Recorder;
 use client::{Answer, Client, Wanted};
 use connections::Connections;
-use host_guard::HostGuard;
 use robots::{Road, Robots};
 use tls::TlsSettingsError;
 use turns::{Reception, Turns};
@@ -137,25 +135,14 @@ impl LiveWeb {
 
     /// Asks sites at another pace from now on: `pause` and `longest_wait` are taken up, the
     /// rest stays as it was.
-    pub fn set_pace(&self, politeness: &PolitenessSettings) {
+    pub(super) fn set_pace(&self, politeness: &PolitenessSettings) {
         self.turns
             .set_pace(politeness.pause, politeness.longest_wait);
     }
 
-    /// Asks only hosts that these lists let in, from now on: also where redirects and robots.txt
-    /// lead.
-    pub fn set_host_lists(&self, lists: HostLists) {
-        self.guard.set_lists(lists);
-    }
-
-    /// Beside the lists, asks none of these from now on.
-    pub fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
-        self.guard.set_blocks(blocks);
-    }
-
-    /// Blocks one more, or lets it be asked again.
-    pub fn set_block(&self, site: &SiteId, is_blocked: bool) {
-        self.guard.set_block(site, is_blocked);
+    /// Which hosts may be asked; it can be changed at any time.
+    pub(super) fn guard(&self) -> &Arc<HostGuard> {
+        &self.guard
     }
 
     /// How many connections are open, idle ones included.
@@ -308,8 +295,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
 
     #[test]
@@ -325,7 +310,7 @@ mod tests {
             parsed("Sun, 06 Nov 1994 08:49:37 GMT"),
             Some(Duration::ZERO)
         );
-        let later = SystemTime::now() + Duration::from_mins(10);
+        let later = clock::now() + Duration::from_mins(10);
         let wait = parsed(&httpdate::fmt_http_date(later)).unwrap();
         assert!(wait > Duration::from_secs(590) && wait <= Duration::from_mins(10));
         assert_eq!(parsed("soon"), None);

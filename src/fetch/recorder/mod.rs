@@ -28,6 +28,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
+use crate::telemetry::clock;
 use crate::web::PageUrl;
 use record::{Kind, Packing, Record, RecordIds, records_of, warc_date};
 
@@ -250,7 +251,7 @@ impl Writer {
         );
         let info = Record::new(Kind::Info, fields.into_bytes(), &[])
             .with("WARC-Record-ID", &self.ids.draw())
-            .with("WARC-Date", &warc_date(SystemTime::now()));
+            .with("WARC-Date", &warc_date(clock::now()));
         self.append(&[info])
     }
 

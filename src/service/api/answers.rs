@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
-use crate::store::{Decision, FoundSite, StoreError};
-pub(super) use crate::verdicts::date;
-use crate::web::{SiteId, UndecidedReason, harmless_json};
+use crate::store::{FoundSite, StoreError};
+use crate::verdicts::{DecisionView, JudgedSiteView};
+use crate::web::{SiteId, harmless_json};
 
 /// The type of one JSON value a line.
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
@@ -60,43 +60,11 @@ pub(super) struct SiteLine {
     /// The topic it was judged for
     topic: String,
     host: String,
-    /// The number of the verdict in the sequence
-    seq: u64,
-    #[schema(value_type = String, pattern = "^(relevant|irrelevant|undecided)$")]
-    verdict: &'static str,
-    /// Why nothing could be decided
-    undecided_reason: Option<&'static str>,
-    /// Pr[target | pages read]
-    confidence: f64,
-    /// Pages that the verdict cost
-    pages: u32,
-    /// The rank by which the site was chosen
-    rank: f64,
-    /// Whether the crawl began with it
-    start: bool,
-    judged_at: String,
-    /// The model that judged
-    model: String,
-    stop_reason: String,
-    /// The site that this one only leads to
-    alias_of: Option<String>,
-    address: Option<String>,
+    #[serde(flatten)]
+    judged: JudgedSiteView,
     decision: Option<DecisionView>,
     /// Whether it is on the list that the feed tells of
     listed: bool,
-    /// Whether its homepage asks not to be indexed, and the settings want that marked
-    noindex: bool,
-}
-
-/// What an editor says about a site
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct DecisionView {
-    /// `accept` or `reject`
-    decision: &'static str,
-    note: String,
-    at: String,
-    /// The number of the decision in the sequence
-    seq: u64,
 }
 
 // === impl Problem ===
@@ -294,36 +262,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
 
 impl SiteLine {
     pub(super) fn new(topic: &str, found: FoundSite) -> Self {
-        let judged = found.judged;
         Self {
             topic: topic.to_owned(),
-            host: judged.site.to_string(),
-            seq: judged.seq,
-            verdict: judged.verdict.name(),
-            undecided_reason: judged.verdict.undecided_reason().map(UndecidedReason::name),
-            confidence: judged.confidence,
-            pages: judged.pages,
-            rank: judged.rank,
-            start: judged.is_start,
-            judged_at: date(judged.judged_at),
-            model: judged.model.to_string(),
-            stop_reason: judged.stop_reason,
-            alias_of: judged.alias_of.map(|page| page.site().to_string()),
-            address: judged.address.map(|address| address.to_string()),
-            decision: found.decision.map(DecisionView::new),
+            host: found.judged.site.to_string(),
+            judged: JudgedSiteView::from(&found.judged),
+            decision: found.decision.map(DecisionView::from),
             listed: found.is_listed,
-            noindex: judged.noindex,
-        }
-    }
-}
-
-impl DecisionView {
-    pub(super) fn new(decision: Decision) -> Self {
-        Self {
-            decision: decision.opinion.name(),
-            note: decision.note,
-            at: date(decision.at),
-            seq: decision.seq,
         }
     }
 }

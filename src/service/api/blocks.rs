@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::store::{Block, Edit};
+use crate::verdicts::date;
 use crate::web::SiteId;
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, date, site};
+use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, site};
 use super::editors::checked_note;
 use super::sites::limit;
 
@@ -105,7 +106,7 @@ pub(super) async fn block(
         site: site.clone(),
         note: checked_note(sent.note)?,
     };
-    api.edit_block(&site, edit).await?;
+    api.steering.block(&site, edit).await?;
     match api.store.block_of(&site).await? {
         Some(block) => Ok(Json(BlockNote::new(&site, block))),
         None => Err(Problem::conflict(format!(
@@ -134,27 +135,9 @@ pub(super) async fn unblock(
 ) -> Result<StatusCode, Problem> {
     let site = site(&host)?;
     let edit = Edit::Unblock { site: site.clone() };
-    api.edit_block(&site, edit).await?;
+    api.steering.block(&site, edit).await?;
     api.wake_topics();
     Ok(StatusCode::NO_CONTENT)
-}
-
-// === impl Api ===
-
-impl Api {
-    /// Changes a block on the disk and before the web, in the same order if several do. Whoever
-    /// leaves in the middle leaves the host blocked.
-    async fn edit_block(&self, site: &SiteId, edit: Edit) -> Result<(), Problem> {
-        let _alone = self.blocking.lock().await;
-        if matches!(edit, Edit::Block { .. }) {
-            self.web.set_block(site, true);
-        }
-        let edited = self.store.edit(edit).await;
-        let is_blocked = self.store.block_of(site).await?.is_some();
-        self.web.set_block(site, is_blocked);
-        edited?;
-        Ok(())
-    }
 }
 
 // === impl BlockNote ===

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::store::{Edit, Edited, Opinion, TopicId};
+use crate::verdicts::DecisionView;
 use crate::web::SiteId;
 
 use super::Api;
 use super::access::Writer;
-use super::answers::{Asked, DecisionView, Json, Named, Problem, ProblemBody, Sent, lines, site};
+use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, lines, site};
 use super::sites::limit;
 
 /// So many decisions come at once at most.
@@ -34,7 +35,7 @@ pub(super) struct NewDecision {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 enum Choice {
     Accept,
     Reject,
@@ -110,7 +111,7 @@ pub(super) async fn decide(
     Ok(Json(DecidedSite {
         topic,
         host: site.to_string(),
-        decision: DecisionView::new(decision),
+        decision: DecisionView::from(decision),
     }))
 }
 
@@ -180,7 +181,7 @@ pub(super) async fn decisions(
     let decided = decisions.into_iter().map(|(site, decision)| DecidedSite {
         topic: topic.clone(),
         host: site.to_string(),
-        decision: DecisionView::new(decision),
+        decision: DecisionView::from(decision),
     });
     Ok(lines(decided, next.as_deref()))
 }

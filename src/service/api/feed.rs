@@ -15,10 +15,11 @@ use tokio::time::timeout;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::store::{FeedEntry, TopicId};
+use crate::verdicts::{JudgedSiteView, date};
 
 use super::Api;
 use super::access::LONGEST_WAIT;
-use super::answers::{Asked, Problem, ProblemBody, date, lines};
+use super::answers::{Asked, Problem, ProblemBody, lines};
 use super::sites::limit;
 
 /// Where it is asked for.
@@ -51,22 +52,17 @@ pub(super) struct FeedWanted {
 /// A change of a list
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FeedLine {
-    seq: u64,
     topic: String,
     host: String,
+    #[serde(flatten)]
+    judged: JudgedSiteView,
     /// `added` and `changed`: it is on the list; `dropped` and `alias`: it is not
     change: &'static str,
-    reason: String,
-    confidence: f64,
-    /// Whether the crawl began with it
-    start: bool,
+    reason: &'static str,
+    /// When it changed
     at: String,
-    /// The site that it leads to now
-    alias_of: Option<String>,
     /// What an editor says about it
     decision: Option<&'static str>,
-    /// Whether its homepage asks not to be indexed, and the settings want that marked
-    noindex: bool,
 }
 
 /// The changes of a list in the order of their numbers, one a line. For each site the last
@@ -138,18 +134,18 @@ impl Api {
 
 impl FeedLine {
     fn new(topic: &str, entry: FeedEntry) -> Self {
+        let judged = JudgedSiteView::from(&entry.judged);
         Self {
-            seq: entry.seq,
             topic: topic.to_owned(),
             host: entry.judged.site.to_string(),
+            judged: JudgedSiteView {
+                seq: entry.seq,
+                ..judged
+            },
             change: entry.change.name(),
-            reason: entry.reason,
-            confidence: entry.judged.confidence,
-            start: entry.judged.is_start,
+            reason: entry.reason.name(),
             at: date(entry.at),
-            alias_of: entry.judged.alias_of.map(|page| page.site().to_string()),
             decision: entry.decision.map(|decision| decision.opinion.name()),
-            noindex: entry.judged.noindex,
         }
     }
 }

@@ -44,19 +44,20 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
 use axum::routing::get;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::config::ApiSettings;
-use crate::fetch::LiveWeb;
+use crate::fetch::PageSource;
 use crate::store::EditStore;
 use crate::telemetry::Metrics;
 
 use super::Orders;
 use super::board::Board;
 use super::dashboard;
+use super::steering::Steering;
 pub(super) use access::Peer;
 use access::{Access, TokenScheme};
 pub use access::{Token, TokenError};
@@ -68,17 +69,14 @@ pub(super) const TRIALS: usize = 2;
 /// What answers are made of.
 pub(super) struct Api {
     pub(super) store: Arc<dyn EditStore>,
-    pub(super) web: Arc<LiveWeb>,
+    pub(super) pages: Arc<PageSource>,
     pub(super) metrics: Metrics,
     pub(super) board: Arc<Board>,
     pub(super) orders: watch::Sender<Orders>,
     pub(super) started: SystemTime,
     /// Places for pages that are tried: they take a processor each.
     pub(super) trials: Arc<Semaphore>,
-    /// Who pauses and who resumes come one after the other.
-    pub(super) pausing: Mutex<()>,
-    /// And who blocks and who lets in again.
-    pub(super) blocking: Mutex<()>,
+    pub(super) steering: Arc<Steering>,
 }
 
 #[derive(OpenApi)]

@@ -10,25 +10,17 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::store::{
-    EvidenceStep, JudgedSite, Opinion, SequenceOrder, SiteFile, SitePlace, SiteQuery, TopicId,
-    VerdictKind,
-};
-use crate::web::UndecidedReason;
+use crate::store::{Opinion, SequenceOrder, SitePlace, SiteQuery, TopicId, VerdictKind};
+use crate::verdicts::SiteFileView;
 
 use super::Api;
 use super::answers::{
-    Asked, DecisionView, Json, Named, Problem, ProblemBody, SiteLine, date, lines, site,
-    wants_lines,
+    Asked, Json, Named, Problem, ProblemBody, SiteLine, lines, site, wants_lines,
 };
 use super::blocks::BlockNote;
-use super::trial::Word;
 
 /// So many sites come at once at most.
 const MOST_SITES: usize = 1_000;
-
-/// So many that recommend a site are shown; popular ones have millions.
-const RECOMMENDATIONS: usize = 200;
 
 /// Which sites are wanted
 #[derive(Debug, Deserialize, IntoParams)]
@@ -76,88 +68,7 @@ pub(super) struct Sites {
 pub(super) struct Site {
     host: String,
     blocked: Option<BlockNote>,
-    topics: Vec<SiteDetail>,
-}
-
-/// What is known about a site, and why it was judged as it was
-#[derive(Debug, Serialize, ToSchema)]
-struct SiteDetail {
-    topic: String,
-    host: String,
-    #[serde(flatten)]
-    machine: MachineView,
-    /// Where it is entered
-    entrance: String,
-    decision: Option<DecisionView>,
-    listed: bool,
-    /// When it is looked at again
-    recheck: Option<String>,
-    /// The sites that recommend it
-    edges: u32,
-    /// Their registrable domains
-    domains: u32,
-    /// The mean global weight of its edges
-    global: f64,
-    /// The mean local weight of its edges
-    local: f64,
-    /// The pages read, in order; empty if they are not kept
-    evidence: Vec<Step>,
-    /// Who recommends it, at most 200 of them
-    recommended_by: Vec<RecommendedBy>,
-    /// Whom it recommends, not all if they are many
-    recommends: Vec<Recommends>,
-}
-
-/// What the machine says about a site; all null while it was not visited
-#[derive(Debug, Default, Serialize, ToSchema)]
-struct MachineView {
-    /// The number of the verdict in the sequence
-    seq: Option<u64>,
-    verdict: Option<&'static str>,
-    /// Why nothing could be decided
-    undecided_reason: Option<&'static str>,
-    confidence: Option<f64>,
-    pages: Option<u32>,
-    rank: Option<f64>,
-    /// Whether the crawl began with it
-    start: Option<bool>,
-    judged_at: Option<String>,
-    /// The model that judged
-    model: Option<String>,
-    stop_reason: Option<String>,
-    /// The site that this one only leads to
-    alias_of: Option<String>,
-    address: Option<String>,
-    /// Whether its homepage asks not to be indexed, and the settings want that marked
-    noindex: Option<bool>,
-}
-
-/// One request for a page and what came of it
-#[derive(Debug, Serialize, ToSchema)]
-struct Step {
-    url: String,
-    kind: String,
-    outcome: String,
-    /// The page confidence
-    confidence: f64,
-    /// The site confidence after it
-    site_confidence: f64,
-    r#for: Vec<Word>,
-    against: Vec<Word>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-struct RecommendedBy {
-    host: String,
-    global: f64,
-    local: f64,
-    pages: u32,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-struct Recommends {
-    host: String,
-    local: f64,
+    topics: Vec<SiteFileView>,
 }
 
 /// Which topic, and how many sites
@@ -262,7 +173,7 @@ pub(super) async fn one(
             continue;
         }
         if let Some(file) = api.store.site(id, &site).await? {
-            topics.push(SiteDetail::new(&name, file));
+            topics.push(SiteFileView::new(&name, file));
         }
     }
     let block = api.store.block_of(&site).await?;
@@ -468,82 +379,6 @@ fn place(cursor: &str) -> Result<SitePlace, Problem> {
         let message = "`cursor` is not one that an earlier answer gave as `next`";
         Problem::bad_request(message.to_owned())
     })
-}
-
-// === impl views ===
-
-impl SiteDetail {
-    fn new(topic: &str, file: SiteFile) -> Self {
-        let evidence = file.evidence.unwrap_or_default();
-        let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
-        Self {
-            topic: topic.to_owned(),
-            host: file.site.to_string(),
-            machine: file.judged.map(MachineView::new).unwrap_or_default(),
-            entrance: file.entrance.to_string(),
-            decision: file.decision.map(DecisionView::new),
-            listed: file.is_listed,
-            recheck: file.recheck.map(date),
-            edges: file.standing.edges,
-            domains: file.standing.domains,
-            global: file.standing.global,
-            local: file.standing.local,
-            evidence: evidence.steps.into_iter().map(Step::new).collect(),
-            recommended_by: recommended_by
-                .map(|by| RecommendedBy {
-                    host: by.source.to_string(),
-                    global: by.global,
-                    local: by.local,
-                    pages: by.pages,
-                })
-                .collect(),
-            recommends: evidence
-                .recommends
-                .into_iter()
-                .map(|(host, local)| Recommends { host, local })
-                .collect(),
-        }
-    }
-}
-
-impl MachineView {
-    fn new(judged: JudgedSite) -> Self {
-        Self {
-            seq: Some(judged.seq),
-            verdict: Some(judged.verdict.name()),
-            undecided_reason: judged.verdict.undecided_reason().map(UndecidedReason::name),
-            confidence: Some(judged.confidence),
-            pages: Some(judged.pages),
-            rank: Some(judged.rank),
-            start: Some(judged.is_start),
-            judged_at: Some(date(judged.judged_at)),
-            model: Some(judged.model.to_string()),
-            stop_reason: Some(judged.stop_reason),
-            alias_of: judged.alias_of.map(|page| page.site().to_string()),
-            address: judged.address.map(|address| address.to_string()),
-            noindex: Some(judged.noindex),
-        }
-    }
-}
-
-impl Step {
-    fn new(step: EvidenceStep) -> Self {
-        let words = |words: Vec<(String, f32)>| {
-            let words = words.iter();
-            words
-                .map(|(word, weight)| Word::new(word, f64::from(*weight)))
-                .collect()
-        };
-        Self {
-            url: step.url,
-            kind: step.kind,
-            outcome: step.outcome,
-            confidence: step.confidence,
-            site_confidence: step.site_confidence,
-            r#for: words(step.for_target),
-            against: words(step.against),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
+use crate::verdicts::date;
+
 use super::Api;
-use super::answers::{Json, Problem, ProblemBody, date};
+use super::answers::{Json, Problem, ProblemBody};
 
 /// How the daemon is
 #[derive(Debug, Serialize, ToSchema)]

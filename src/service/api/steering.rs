@@ -7,7 +7,6 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::store::Edit;
 use crate::web::{PageUrl, SiteVisit};
 
 use super::Api;
@@ -124,15 +123,7 @@ fn entrance(site: &str) -> Result<PageUrl, Problem> {
 impl Api {
     async fn set_paused(&self, name: &str, is_paused: bool) -> Result<Json<Topic>, Problem> {
         let topic = self.topic_id(name).await?;
-        let _alone = self.pausing.lock().await;
-        self.store.edit(Edit::Pause { topic, is_paused }).await?;
-        self.orders.send_modify(|orders| {
-            let paused = Arc::make_mut(&mut orders.paused);
-            match is_paused {
-                true => paused.insert(name.to_owned()),
-                false => paused.remove(name),
-            };
-        });
+        self.steering.pause(name, topic, is_paused).await?;
         self.topic(name).await.map(Json)
     }
 

@@ -7,12 +7,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::store::{CurvePoint, Progress, Tally, TopicId, TopicTotals};
+use crate::verdicts::date;
 use crate::web::Trouble;
 
 use super::super::PlannedTopic;
 use super::super::board::{IdleReason, TopicState};
 use super::Api;
-use super::answers::{Json, Named, Problem, ProblemBody, date};
+use super::answers::{Json, Named, Problem, ProblemBody};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Topics {

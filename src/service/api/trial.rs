@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
 use crate::fetch::{ErrorKind, Fetcher};
 use crate::parse::{self, ParseLimits};
+use crate::verdicts::WordView;
 use crate::web::{
     FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
 };
@@ -43,18 +44,11 @@ pub(super) struct TrialResult {
     /// How many terms of the model it has
     known_terms: usize,
     /// Words that speak for the topic
-    r#for: Vec<Word>,
+    r#for: Vec<WordView>,
     /// Words that speak against it
-    against: Vec<Word>,
+    against: Vec<WordView>,
     /// The verdict on a site of which this were the homepage, if it were enough
     would_decide: Option<&'static str>,
-}
-
-/// A word and how much it says
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Word {
-    word: String,
-    weight: f64,
 }
 
 /// Try a page against the model of a topic
@@ -130,7 +124,7 @@ impl Api {
         if !is_permitted || self.store.block_of(&site).await?.is_some() {
             return Err(Problem::conflict(format!("{site} is blocked")));
         }
-        let fetched = self.web.fetch(url).await;
+        let fetched = self.pages.fetch(url).await;
         let fetched = fetched.map_err(|error| match error.kind {
             ErrorKind::Blocked => Problem::conflict(error.to_string()),
             _ => Problem::unreachable(error.to_string()),
@@ -208,20 +202,12 @@ impl TrialResult {
     }
 }
 
-fn words(words: &[TellingWord]) -> Vec<Word> {
+fn words(words: &[TellingWord]) -> Vec<WordView> {
     let words = words.iter();
     words
-        .map(|word| Word::new(&word.term, word.weight))
+        .map(|word| WordView {
+            word: word.term.to_string(),
+            weight: word.weight,
+        })
         .collect()
-}
-
-// === impl Word ===
-
-impl Word {
-    pub(super) fn new(word: &str, weight: f64) -> Self {
-        Self {
-            word: word.to_owned(),
-            weight,
-        }
-    }
 }

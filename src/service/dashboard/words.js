@@ -103,7 +103,7 @@ const LABELS = {
   '5xx': 'server error (5xx)',
 };
 
-/** A label of the daemon, such as `dns_failed` or `links-found`. */
+/** A label of the daemon, such as `dns_failed` or `links_found`. */
 export function label(name) {
   const key = String(name ?? '').replaceAll('-', '_');
   return Object.hasOwn(LABELS, key) ? LABELS[key] : shown(key.replaceAll('_', ' '));

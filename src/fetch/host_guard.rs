@@ -14,8 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::config::HostLists;
-use crate::fetch::error::{ErrorKind, FetchError};
 use crate::web::SiteId;
+
+use super::error::{ErrorKind, FetchError};
 
 /// The hosts that the operator lets be asked. It can be changed while requests wait.
 #[derive(Debug, Default)]

@@ -1,0 +1,326 @@
+//! A judged site as others read it: lists, feed, API, `crawl`, `inspect` and exports tell the same
+//! fields under the same names.
+//!
+//! Invariant: what the machine says about a site is written out here and nowhere else. Those who
+//! know more (the host, the topic, what an editor decided, what changed) put it beside.
+
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::store::{Decision, EvidenceStep, JudgedSite, Recommendation, SiteFile};
+use crate::web::{PageKind, StepOutcome, StopReason, UndecidedReason};
+
+/// So many sites that recommend one are shown; popular ones have millions.
+const RECOMMENDATIONS: usize = 200;
+
+/// What the machine says about a site
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct JudgedSiteView {
+    /// The number of the verdict in the sequence; in lists and feeds that of the change
+    pub seq: u64,
+    /// What was decided
+    #[schema(value_type = String, pattern = "^(relevant|irrelevant|undecided)$")]
+    pub verdict: &'static str,
+    /// Why nothing could be decided
+    pub undecided_reason: Option<&'static str>,
+    /// Pr[target | pages read]
+    pub confidence: f64,
+    /// Pages that the verdict cost
+    pub pages: u32,
+    /// The rank by which the site was chosen
+    pub rank: f64,
+    /// Whether the crawl began with it
+    pub start: bool,
+    /// When the verdict was recorded, or last confirmed
+    pub judged_at: String,
+    /// The model that judged
+    pub model: String,
+    /// Why reading ended
+    #[schema(value_type = String)]
+    pub stop_reason: StopReason,
+    /// The site that this one only leads to
+    pub alias_of: Option<String>,
+    /// The address that answered
+    #[schema(value_type = Option<String>)]
+    pub address: Option<IpAddr>,
+    /// Whether its homepage asks not to be indexed, and the settings want that marked
+    pub noindex: bool,
+}
+
+/// What an editor says about a site
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DecisionView {
+    /// `accept` or `reject`
+    pub decision: &'static str,
+    /// Why, in the words of the editor
+    pub note: String,
+    /// When
+    pub at: String,
+    /// The number of the decision in the sequence
+    pub seq: u64,
+}
+
+/// Everything known about a site, and why it was judged as it was
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SiteFileView {
+    /// The topic it was judged for
+    pub topic: String,
+    /// The site
+    pub host: String,
+    /// The fields of `JudgedSiteView`; all of them are null while the site was not visited
+    #[serde(flatten, serialize_with = "fields_or_nulls")]
+    #[schema(value_type = Object)]
+    pub judged: Option<JudgedSiteView>,
+    /// Where it is entered
+    pub entrance: String,
+    /// What an editor says about it
+    pub decision: Option<DecisionView>,
+    /// Whether it is on the list that the feed tells of
+    pub listed: bool,
+    /// When it is looked at again
+    pub recheck: Option<String>,
+    /// The sites that recommend it
+    pub edges: u32,
+    /// Their registrable domains
+    pub domains: u32,
+    /// The mean global weight of its edges
+    pub global: f64,
+    /// The mean local weight of its edges
+    pub local: f64,
+    /// The pages read, in order; empty if they are not kept
+    pub evidence: Vec<StepView>,
+    /// The sites that recommend it, at most 200 of them
+    pub recommended_by: Vec<RecommendedByView>,
+    /// The sites that it recommends, not all if they are many
+    pub recommends: Vec<RecommendsView>,
+}
+
+/// One request for a page and what came of it
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct StepView {
+    /// The page
+    pub url: String,
+    /// `homepage`, `inner` or `deep`
+    #[schema(value_type = String)]
+    pub kind: PageKind,
+    /// Such as `spoke`, `mute`, `failed, 404` or `unanswered, timeout`
+    #[schema(value_type = String)]
+    pub outcome: StepOutcome,
+    /// The page confidence
+    pub confidence: f64,
+    /// The site confidence after it
+    pub site_confidence: f64,
+    /// Words that spoke for the topic
+    pub r#for: Vec<WordView>,
+    /// Words that spoke against it
+    pub against: Vec<WordView>,
+}
+
+/// A word and how much it says
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct WordView {
+    /// The stem, as the model knows it
+    pub word: String,
+    /// Its share in the score
+    pub weight: f64,
+}
+
+/// A site that recommends another
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RecommendedByView {
+    /// The site that recommends
+    pub host: String,
+    /// The global weight of the edge
+    pub global: f64,
+    /// The local weight of the edge
+    pub local: f64,
+    /// Its pages that hold a link
+    pub pages: u32,
+}
+
+/// A site that is recommended
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RecommendsView {
+    /// The site
+    pub host: String,
+    /// The local weight of the edge
+    pub local: f64,
+}
+
+/// As in `2026-11-16T09:30:00Z`.
+#[must_use]
+pub fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// The names of the fields of a [`JudgedSiteView`].
+const JUDGED_FIELDS: [&str; 13] = [
+    "seq",
+    "verdict",
+    "undecided_reason",
+    "confidence",
+    "pages",
+    "rank",
+    "start",
+    "judged_at",
+    "model",
+    "stop_reason",
+    "alias_of",
+    "address",
+    "noindex",
+];
+
+#[allow(
+    clippy::ref_option,
+    reason = "serde calls it with a reference to the field"
+)]
+fn fields_or_nulls<S: Serializer>(
+    judged: &Option<JudgedSiteView>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match judged {
+        Some(judged) => judged.serialize(serializer),
+        None => serializer.collect_map(JUDGED_FIELDS.iter().map(|name| (name, ()))),
+    }
+}
+
+// === conversions ===
+
+impl From<&JudgedSite> for JudgedSiteView {
+    fn from(judged: &JudgedSite) -> Self {
+        let alias = judged.alias_of.as_ref();
+        Self {
+            seq: judged.seq,
+            verdict: judged.verdict.name(),
+            undecided_reason: judged.verdict.undecided_reason().map(UndecidedReason::name),
+            confidence: judged.confidence,
+            pages: judged.pages,
+            rank: judged.rank,
+            start: judged.is_start,
+            judged_at: date(judged.judged_at),
+            model: judged.model.to_string(),
+            stop_reason: judged.stop_reason,
+            alias_of: alias.map(|page| page.site().to_string()),
+            address: judged.address,
+            noindex: judged.noindex,
+        }
+    }
+}
+
+impl From<Decision> for DecisionView {
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision: decision.opinion.name(),
+            note: decision.note,
+            at: date(decision.at),
+            seq: decision.seq,
+        }
+    }
+}
+
+impl SiteFileView {
+    /// What is known about a site for a topic of this name.
+    #[must_use]
+    pub fn new(topic: &str, file: SiteFile) -> Self {
+        let evidence = file.evidence.unwrap_or_default();
+        let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
+        let recommends = evidence.recommends.into_iter();
+        Self {
+            topic: topic.to_owned(),
+            host: file.site.to_string(),
+            judged: file.judged.as_ref().map(JudgedSiteView::from),
+            entrance: file.entrance.to_string(),
+            decision: file.decision.map(DecisionView::from),
+            listed: file.is_listed,
+            recheck: file.recheck.map(date),
+            edges: file.standing.edges,
+            domains: file.standing.domains,
+            global: file.standing.global,
+            local: file.standing.local,
+            evidence: evidence.steps.into_iter().map(StepView::from).collect(),
+            recommended_by: recommended_by.map(RecommendedByView::from).collect(),
+            recommends: recommends
+                .map(|(host, local)| RecommendsView { host, local })
+                .collect(),
+        }
+    }
+}
+
+impl From<EvidenceStep> for StepView {
+    fn from(step: EvidenceStep) -> Self {
+        let words = |words: Vec<(String, f32)>| {
+            let words = words.into_iter();
+            words
+                .map(|(word, weight)| WordView {
+                    word,
+                    weight: weight.into(),
+                })
+                .collect()
+        };
+        Self {
+            url: step.url,
+            kind: step.kind,
+            outcome: step.outcome,
+            confidence: step.confidence,
+            site_confidence: step.site_confidence,
+            r#for: words(step.for_target),
+            against: words(step.against),
+        }
+    }
+}
+
+impl From<Recommendation> for RecommendedByView {
+    fn from(by: Recommendation) -> Self {
+        Self {
+            host: by.source.to_string(),
+            global: by.global,
+            local: by.local,
+            pages: by.pages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_site_that_was_not_visited_has_the_same_fields_and_all_are_null() {
+        #[derive(Serialize)]
+        struct Line {
+            #[serde(flatten, serialize_with = "fields_or_nulls")]
+            judged: Option<JudgedSiteView>,
+        }
+        let judged = JudgedSiteView {
+            seq: 1,
+            verdict: "relevant",
+            undecided_reason: None,
+            confidence: 0.9,
+            pages: 3,
+            rank: 0.5,
+            start: false,
+            judged_at: String::new(),
+            model: String::new(),
+            stop_reason: StopReason::Confident,
+            alias_of: None,
+            address: None,
+            noindex: false,
+        };
+        let fields = |judged: Option<JudgedSiteView>| {
+            let line = serde_json::to_value(Line { judged }).unwrap();
+            let fields = line.as_object().unwrap().clone();
+            fields.into_iter().collect::<Vec<(String, Value)>>()
+        };
+        let (visited, unvisited) = (fields(Some(judged)), fields(None));
+        let names = |fields: &[(String, Value)]| -> Vec<String> {
+            fields.iter().map(|(name, _)| name.clone()).collect()
+        };
+        assert_eq!(names(&visited), names(&unvisited));
+        assert!(unvisited.iter().all(|(_, value)| value.is_null()));
+    }
+}
