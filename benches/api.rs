@@ -49,8 +49,8 @@ use serving::Server;
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    BorderCaps, CrawlStore, Edit, EditStore, KeyValueStore, NewSite, Outcome, ReadStore,
-    Resolution, Taking, TopicOpening,
+    BorderCaps, CrawlStore, Edit, EditStore, KeyValueStore, NewSite, ReadStore, Resolution,
+    TakeRequest, TopicOpening, VisitOutcome,
 };
 use sitescout::telemetry::clock;
 use sitescout::web::{
@@ -421,11 +421,11 @@ async fn fill(state: &Path, sites: u64) -> u64 {
         });
         let entered = store.enter(topic, entrances.collect()).await;
         assert_eq!(entered.expect("a store"), order);
-        let taking = Taking::any(order, clock::now());
+        let taking = TakeRequest::any(order, clock::now());
         let taken = store.take(topic, taking).await.expect("sites");
         let outcomes = taken.sites.iter().map(|taken| {
             number += 1;
-            Outcome {
+            VisitOutcome {
                 claim: taken.claim.clone(),
                 report: report(&taken.entrance, number.is_multiple_of(RELEVANT), model),
                 edges: Vec::new(),

@@ -53,8 +53,8 @@ use serde::{Deserialize, Serialize};
 use sitescout::config::{ExternalSettings, OldVerdicts, StoreSettings};
 use sitescout::external::ordering;
 use sitescout::store::{
-    BorderCaps, CrawlStore, KeyValueStore, NewEdge, NewSite, Outcome, ReadStore, Resolution,
-    StoreError, TakenSite, Taking, TopicId, TopicOpening,
+    BorderCaps, ClaimedSite, CrawlStore, KeyValueStore, NewEdge, NewSite, ReadStore, Resolution,
+    StoreError, TakeRequest, TopicId, TopicOpening, VisitOutcome,
 };
 use sitescout::telemetry::clock;
 use sitescout::web::{ModelFingerprint, PageUrl, SiteReport, SiteVisit, Verdict};
@@ -355,7 +355,7 @@ impl Crawl {
     fn block(&mut self) -> (Cost, Cost) {
         let sites = ORDERS_OF_A_BLOCK * ORDER_SITES;
         let start = self.clock.now();
-        let taken: Vec<Vec<TakenSite>> = (0..ORDERS_OF_A_BLOCK)
+        let taken: Vec<Vec<ClaimedSite>> = (0..ORDERS_OF_A_BLOCK)
             .map(|_| self.take(ORDER_SITES))
             .collect();
         let end = self.clock.now();
@@ -389,12 +389,14 @@ impl Crawl {
         median((0..SYNCS).map(|_| sync()).collect())
     }
 
-    fn take(&self, most: usize) -> Vec<TakenSite> {
-        let taking = self.store.take(self.topic, Taking::any(most, clock::now()));
+    fn take(&self, most: usize) -> Vec<ClaimedSite> {
+        let taking = self
+            .store
+            .take(self.topic, TakeRequest::any(most, clock::now()));
         self.runtime.block_on(taking).expect("a store").sites
     }
 
-    fn record(&self, outcomes: Vec<Outcome>) {
+    fn record(&self, outcomes: Vec<VisitOutcome>) {
         let recording = self.store.record(outcomes);
         let recorded = self.runtime.block_on(recording).expect("a store");
         assert!(
@@ -403,10 +405,10 @@ impl Crawl {
         );
     }
 
-    fn outcome(taken: &TakenSite, edges: Vec<NewEdge>) -> Outcome {
+    fn outcome(taken: &ClaimedSite, edges: Vec<NewEdge>) -> VisitOutcome {
         let visit = SiteVisit::at(&taken.entrance);
         let model = ModelFingerprint::from_bits(1);
-        Outcome {
+        VisitOutcome {
             claim: taken.claim.clone(),
             report: SiteReport {
                 verdict: Verdict::Relevant,

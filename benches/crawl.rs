@@ -57,7 +57,7 @@ use serde::{Deserialize, Serialize};
 use serving::Server;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings};
-use sitescout::external::{CrawlMetrics, Goals, Seats, TopicCrawl};
+use sitescout::external::{CrawlMetrics, CrawlerSlots, Goals, TopicCrawl};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::parse::{self, ParseLimits};
 use sitescout::store::{CrawlStore, KeyValueStore};
@@ -329,8 +329,8 @@ fn crawl(
             max_pages: Some(PAGES),
         });
         let figures = CrawlMetrics::register(&Metrics::new());
-        let seats = Seats::new(crawlers);
-        let opening = topic.open(Arc::clone(&store), Arc::new(web), &figures, &seats);
+        let slots = CrawlerSlots::new(crawlers);
+        let opening = topic.open(Arc::clone(&store), Arc::new(web), &figures, &slots);
         let external = opening.await.expect("a crawler");
         let starts = (0..START_SITES).map(|host| address(host, 0)).collect();
         external.start_at(starts).await.expect("a store");

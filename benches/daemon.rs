@@ -3,7 +3,7 @@
 //! The program itself: `sitescout run` with its own settings, a web that `sitescout serve-web`
 //! serves on loopback, with slow hosts and pages that fail, and models that `sitescout train`
 //! made. Nothing is looked at but what an operator sees: `/metrics`, once a second. What the
-//! `soak` bench shows of one crawl in one process, this shows of topics that share seats, a
+//! `soak` bench shows of one crawl in one process, this shows of topics that share slots, a
 //! store and a fetcher, with everything around them that makes a service.
 //!
 //! What is shown, forty times on the way:

@@ -57,7 +57,9 @@ use sitescout::classify::SiteModel;
 use sitescout::config::{
     EvidenceRetention, PageClassifierChoice, ResolveRule, Settings, StoreSettings,
 };
-use sitescout::external::{CrawlMetrics, EndReason, Goals, Ordering, Seats, TopicCrawl, ordering};
+use sitescout::external::{
+    BorderOrdering, CrawlMetrics, CrawlerSlots, EndReason, Goals, TopicCrawl, ordering,
+};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::internal::PageOrdering;
 use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
@@ -165,7 +167,7 @@ struct OpenThings {
 
 /// The usual ordering, which counts the edges that go through it.
 struct Counting {
-    ordering: Arc<dyn Ordering>,
+    ordering: Arc<dyn BorderOrdering>,
     edges: AtomicU64,
 }
 
@@ -328,9 +330,9 @@ async fn crawl(
         max_pages: Some(options.pages),
     });
     let figures = CrawlMetrics::register(&Metrics::new());
-    let seats = Seats::new(options.crawlers);
+    let slots = CrawlerSlots::new(options.crawlers);
     let kept: Arc<dyn CrawlStore> = Arc::new(store.clone());
-    let opening = topic.open(kept, Arc::clone(&web) as _, &figures, &seats);
+    let opening = topic.open(kept, Arc::clone(&web) as _, &figures, &slots);
     let external = opening.await.expect("a crawler");
     external.start_at(starts).await.expect("a store");
     let mut clock = CpuClock::of_process("self");
@@ -498,7 +500,7 @@ impl Ranking for Counting {
     }
 }
 
-impl Ordering for Counting {
+impl BorderOrdering for Counting {
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
         let edges = self.ordering.weigh(report);
         self.edges.fetch_add(edges.len() as u64, Memory::Relaxed);

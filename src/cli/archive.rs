@@ -15,7 +15,7 @@ use crate::web::{FetchedPage, PagePart, PageUrl, ParsedPage, SiteId};
 
 use super::ExitCode;
 use super::sources::parse_limits;
-use super::terminal::{Harmless, complain, harmless_json};
+use super::terminal::{Sanitized, complain, sanitized_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,7 +116,7 @@ impl<W: Write> Listing<'_, W> {
                 grouped(self.archive.records())
             )?;
             for (scheme, records) in self.archive.other_schemes() {
-                let scheme = Harmless(scheme);
+                let scheme = Sanitized(scheme);
                 writeln!(
                     self.out,
                     "{} records of {scheme}: addresses are no pages",
@@ -157,7 +157,7 @@ impl<W: Write> Listing<'_, W> {
                     "{:>3} {:>9} {:<24} {}",
                     status.map_or("-".to_owned(), |status| status.to_string()),
                     capture.bytes,
-                    Harmless(capture.content_type.as_deref().unwrap_or("-")),
+                    Sanitized(capture.content_type.as_deref().unwrap_or("-")),
                     capture.url
                 )?;
             }
@@ -180,7 +180,7 @@ impl<W: Write> Listing<'_, W> {
             parsed.intrinsic_links.len(),
             parsed.transversal_links.len(),
             page.url,
-            Harmless(&parsed.title()),
+            Sanitized(&parsed.title()),
         )?;
         for sign in parsed.signs.names() {
             write!(self.out, " [{sign}]")?;
@@ -228,7 +228,7 @@ impl<W: Write> Listing<'_, W> {
         ] {
             let line = parsed.text.line(part);
             if !line.is_empty() {
-                writeln!(out, "{name:<9} {}", Harmless(&line))?;
+                writeln!(out, "{name:<9} {}", Sanitized(&line))?;
             }
         }
         if let Some(canonical) = &parsed.canonical {
@@ -239,20 +239,20 @@ impl<W: Write> Listing<'_, W> {
         }
         writeln!(out)?;
         for line in parsed.text.visible().lines() {
-            writeln!(out, "  {}", Harmless(line))?;
+            writeln!(out, "  {}", Sanitized(line))?;
         }
         writeln!(out)?;
         for link in &parsed.intrinsic_links {
-            writeln!(out, "-> {}  {}", link.page, Harmless(&link.anchor))?;
+            writeln!(out, "-> {}  {}", link.page, Sanitized(&link.anchor))?;
         }
         for link in &parsed.transversal_links {
-            writeln!(out, "=> {}  {}", link.page, Harmless(&link.anchor))?;
+            writeln!(out, "=> {}  {}", link.page, Sanitized(&link.anchor))?;
         }
         Ok(())
     }
 
     fn json_line(&mut self, value: &Value) -> io::Result<()> {
-        writeln!(self.out, "{}", harmless_json(value))
+        writeln!(self.out, "{}", sanitized_json(value))
     }
 
     fn problems(&mut self) -> io::Result<()> {
@@ -276,8 +276,8 @@ impl<W: Write> Listing<'_, W> {
                 writeln!(
                     self.out,
                     "{weight}: {}: {}",
-                    Harmless(&path),
-                    Harmless(&text)
+                    Sanitized(&path),
+                    Sanitized(&text)
                 )?;
             }
         }

@@ -20,7 +20,7 @@ use crate::web::{
 
 use super::ExitCode;
 use super::sources::{self, Web, WebSource};
-use super::terminal::{Harmless, complain, harmless_json};
+use super::terminal::{Sanitized, complain, sanitized_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -120,7 +120,7 @@ async fn judge_all<W: Write>(
     out: &mut Printer<W>,
 ) -> anyhow::Result<usize> {
     let mut visits: VecDeque<(SiteVisit, JoinHandle<SiteReport>)> = VecDeque::new();
-    let seats = Arc::new(Semaphore::new(sites_at_once));
+    let slots = Arc::new(Semaphore::new(sites_at_once));
     let mut is_over = false;
     loop {
         let has_room = !is_over && visits.len() < REPORTS_WAITING;
@@ -147,10 +147,10 @@ async fn judge_all<W: Write>(
                 Some(line) => {
                     if let Some(visit) = hosts.visit(&line.context("cannot read the hosts")?) {
                         let order = visit.clone();
-                        let (crawler, seats) = (crawler.clone(), Arc::clone(&seats));
+                        let (crawler, slots) = (crawler.clone(), Arc::clone(&slots));
                         let visiting = tokio::spawn(async move {
                             // The semaphore is never closed.
-                            let _seat = seats.acquire_owned().await;
+                            let _seat = slots.acquire_owned().await;
                             crawler.sample(order).await
                         });
                         visits.push_back((visit, visiting));
@@ -217,7 +217,7 @@ impl Hosts {
             Ok(visit) => Some(visit),
             Err(error) => {
                 let message = format!("sitescout: host {}: {error}", self.line);
-                complain(&Harmless(&message).to_string());
+                complain(&Sanitized(&message).to_string());
                 self.bad += 1;
                 None
             }
@@ -271,7 +271,7 @@ impl<W: Write> Printer<W> {
             writeln!(
                 self.out,
                 "{}",
-                harmless_json(&as_json(report, self.explain))
+                sanitized_json(&as_json(report, self.explain))
             )?;
         } else {
             self.print_text(report)?;
@@ -341,7 +341,7 @@ impl<W: Write> Printer<W> {
 }
 
 fn in_words(word: &TellingWord) -> String {
-    format!("{} {:+.2}", Harmless(&word.term), word.weight)
+    format!("{} {:+.2}", Sanitized(&word.term), word.weight)
 }
 
 fn as_json(report: &SiteReport, explain: bool) -> Value {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{Settings, Strategy};
 use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, latest_end,
+    CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, Goals, TopicCrawl, latest_end,
 };
 use crate::store::{CrawlStore, JudgedSite, KeyValueStore, ReadStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
@@ -172,7 +172,7 @@ async fn crawl(
 ) -> anyhow::Result<()> {
     let metrics = CrawlMetrics::register(&Metrics::new());
     let printer = Arc::new(Printer::new(json, topics.len() > 1));
-    let seats = Seats::new(settings.external.crawlers);
+    let slots = CrawlerSlots::new(settings.external.crawlers);
     let (stop, stopped) = watch::channel(false);
     let mut signals = Signals::new()?;
     let mut failure = None;
@@ -182,7 +182,7 @@ async fn crawl(
         let name = topic.name().to_owned();
         let opening = async {
             let (store, fetcher) = (Arc::clone(&store), web.fetcher());
-            let external = topic.open(store, fetcher, &metrics, &seats).await?;
+            let external = topic.open(store, fetcher, &metrics, &slots).await?;
             external.start_at(starts).await?;
             Ok::<_, StoreError>(external)
         };
@@ -375,7 +375,7 @@ fn as_json(topic: &str, verdict: &JudgedSite) -> String {
         judged: verdict.into(),
     };
     let json = serde_json::to_string(&line);
-    web::harmless_json(json.expect("a line can be written as JSON"))
+    web::sanitized_json(json.expect("a line can be written as JSON"))
 }
 
 /// Sites judged, relevant, pages, pprs, harvest, border.

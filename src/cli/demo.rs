@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::classify::SiteModel;
 use crate::config::{ResolveRule, Settings, Strategy};
 use crate::external::{
-    CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl, UnfitModel,
+    CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, Goals, TopicCrawl, UnfitModel,
     check_page_classifier, ordering,
 };
 use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
@@ -170,7 +170,7 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
     settings.fetch.politeness.pause = Duration::ZERO;
     settings.fetch.politeness.come_back = Duration::from_secs(10);
     // Server and crawler share the machine, so answers take long when it has much to do. Pages
-    // that never answer cost a seat for as long, but there are few.
+    // that never answer cost a slot for as long, but there are few.
     settings.fetch.limits.first_byte = Duration::from_secs(10);
     settings.external.drain = Duration::from_secs(2);
     settings
@@ -346,8 +346,8 @@ impl Demo {
         let crawl = self.plan(model, strategy)?.with_goals(goals);
         let fetcher = web.fetcher();
         let metrics = CrawlMetrics::register(&Metrics::new());
-        let seats = Seats::new(self.settings.external.crawlers);
-        let external = crawl.open(store, fetcher, &metrics, &seats).await?;
+        let slots = CrawlerSlots::new(self.settings.external.crawlers);
+        let external = crawl.open(store, fetcher, &metrics, &slots).await?;
         let starts = self.starts();
         let starts = starts.map(|site| PageUrl::homepage(site, Scheme::Http));
         external.start_at(starts.collect()).await?;

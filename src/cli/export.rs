@@ -12,7 +12,7 @@ use crate::verdicts::{List, ListError, beside, put_in_place};
 
 use super::ExitCode;
 use super::sources;
-use super::terminal::harmless_json;
+use super::terminal::sanitized_json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ async fn dump(store: &KeyValueStore, out: &mut impl Write) -> anyhow::Result<()>
     let mut lines = store.dump();
     while let Some(line) = lines.recv().await {
         let line = serde_json::to_value(line?)?;
-        writeln!(out, "{}", harmless_json(&line))?;
+        writeln!(out, "{}", sanitized_json(&line))?;
     }
     Ok(())
 }

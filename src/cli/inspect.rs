@@ -7,13 +7,13 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::config::Settings;
-use crate::store::{EvidenceStep, Opinion, ReadStore, SiteFile};
-use crate::verdicts::SiteFileView;
+use crate::store::{EvidenceStep, Opinion, ReadStore, SiteDetail};
+use crate::verdicts::SiteDetailView;
 use crate::web::{self, SiteId};
 
 use super::ExitCode;
 use super::sources;
-use super::terminal::Harmless;
+use super::terminal::Sanitized;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,8 +51,8 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if arguments.json {
-        let json = serde_json::to_string(&SiteFileView::new(&topic, file))?;
-        writeln!(out, "{}", web::harmless_json(json))?;
+        let json = serde_json::to_string(&SiteDetailView::new(&topic, file))?;
+        writeln!(out, "{}", web::sanitized_json(json))?;
     } else {
         print(&file, &mut out)?;
     }
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     Ok(ExitCode::Success)
 }
 
-fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
+fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}  {}", file.site, file.entrance)?;
     match &file.judged {
         None => writeln!(out, "not visited yet")?,
@@ -84,7 +84,7 @@ fn print(file: &SiteFile, out: &mut impl Write) -> io::Result<()> {
             Opinion::Accept => "accepted",
             Opinion::Reject => "rejected",
         };
-        let (date, note) = (sources::date(decision.at), Harmless(&decision.note));
+        let (date, note) = (sources::date(decision.at), Sanitized(&decision.note));
         writeln!(out, "{what} by an editor on {date}: {note}")?;
     }
     if let Some(recheck) = file.recheck {
@@ -124,14 +124,14 @@ fn print_step(step: &EvidenceStep, out: &mut impl Write) -> io::Result<()> {
         step.outcome.to_string(),
         step.confidence,
         step.site_confidence,
-        Harmless(&step.url),
+        Sanitized(&step.url),
         step.kind.name()
     )?;
     for (side, words) in [("for", &step.for_target), ("against", &step.against)] {
         if !words.is_empty() {
             let words = words.iter();
             let words: Vec<String> = words
-                .map(|(word, weight)| format!("{} {weight:+.2}", Harmless(word)))
+                .map(|(word, weight)| format!("{} {weight:+.2}", Sanitized(word)))
                 .collect();
             writeln!(out, "        {side:<8} {}", words.join(", "))?;
         }

@@ -77,7 +77,7 @@ pub(super) fn run(
         );
         let opening = async {
             let store = spawn_blocking(move || KeyValueStore::open(&state, &settings)).await??;
-            store.add_figures_to(&metrics);
+            store.register_metrics(&metrics);
             sources::check_clock(&store, is_clock_accepted).await?;
             anyhow::Ok(store)
         };

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::web;
-pub(super) use crate::web::Harmless;
+pub(super) use crate::web::Sanitized;
 
 /// JSON that is harmless on a terminal.
-pub(super) fn harmless_json(value: &Value) -> String {
-    web::harmless_json(value.to_string())
+pub(super) fn sanitized_json(value: &Value) -> String {
+    web::sanitized_json(value.to_string())
 }
 
 /// Tells a result.
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn json_is_harmless_and_says_the_same() {
         let value = Value::from("a\x1b\u{7f}\u{9b}\u{202e}é");
-        let shown = harmless_json(&value);
+        let shown = sanitized_json(&value);
         assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eé\"");
         let again: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(again, value);

@@ -1,7 +1,7 @@
 //! One way to put a crawl together, for commands, daemon and lab alike.
 //!
 //! A [`TopicCrawl`] says what is crawled for and how; it is made from settings and a model, and
-//! refuses a model that its ordering cannot work with. Opened with a store, a fetcher and seats it
+//! refuses a model that its ordering cannot work with. Opened with a store, a fetcher and slots it
 //! is an [`ExternalCrawler`].
 //!
 //! Invariant: nothing else makes an external crawler, so that a strategy means the same wherever
@@ -18,14 +18,14 @@ use crate::internal::InternalCrawler;
 use crate::parse::ParseLimits;
 use crate::store::{CrawlStore, StoreError};
 
-use super::{CrawlMetrics, ExternalCrawler, Goals, Ordering, Seats, ordering};
+use super::{BorderOrdering, CrawlMetrics, CrawlerSlots, ExternalCrawler, Goals, ordering};
 
 /// A topic to crawl for, and how.
 #[derive(Clone)]
 pub struct TopicCrawl {
     pub(super) name: String,
     model: Arc<SiteModel>,
-    pub(super) ordering: Arc<dyn Ordering>,
+    pub(super) ordering: Arc<dyn BorderOrdering>,
     pub(super) goals: Goals,
     pub(super) settings: Arc<Settings>,
 }
@@ -54,7 +54,7 @@ impl TopicCrawl {
 
     /// A crawl by an ordering that settings cannot name.
     pub fn by(
-        ordering: Arc<dyn Ordering>,
+        ordering: Arc<dyn BorderOrdering>,
         name: &str,
         model: Arc<SiteModel>,
         settings: &Settings,
@@ -93,13 +93,13 @@ impl TopicCrawl {
         self.goals
     }
 
-    /// Makes ready to crawl, with a share of the seats.
+    /// Makes ready to crawl, with a share of the slots.
     pub async fn open(
         self,
         store: Arc<dyn CrawlStore>,
         fetcher: Arc<dyn Fetcher>,
         metrics: &CrawlMetrics,
-        seats: &Arc<Seats>,
+        slots: &Arc<CrawlerSlots>,
     ) -> Result<ExternalCrawler, StoreError> {
         let parse = &self.settings.parse;
         let limits = ParseLimits {
@@ -109,13 +109,13 @@ impl TopicCrawl {
         let model = Arc::clone(&self.model);
         let crawler = InternalCrawler::new(fetcher, model, self.settings.internal, limits)
             .with_page_ordering(self.ordering.page_ordering());
-        ExternalCrawler::open(self, store, crawler, metrics, seats).await
+        ExternalCrawler::open(self, store, crawler, metrics, slots).await
     }
 }
 
 /// Refuses a page classifier that an ordering cannot work with.
 pub fn check_page_classifier(
-    ordering: &dyn Ordering,
+    ordering: &dyn BorderOrdering,
     topic: &str,
     found: &str,
 ) -> Result<(), UnfitModel> {

@@ -35,8 +35,8 @@ use tokio::time::{Instant, sleep};
 use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
 use crate::store::{
-    BorderCaps, CLAIM_TERM, Claim, CrawlStore, JudgedSite, NewEdge, NewSite, Progress, REJUDGED,
-    Ranking, StoreError, TakenSite, Taking, TopicId, TopicOpening, TopicTotals,
+    BorderCaps, CLAIM_TERM, Claim, ClaimedSite, CrawlStore, JudgedSite, NewEdge, NewSite, Progress,
+    REJUDGED, Ranking, StoreError, TakeRequest, TopicId, TopicOpening, TopicTotals,
 };
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
@@ -45,9 +45,9 @@ pub use assembly::{TopicCrawl, UnfitModel, check_page_classifier};
 pub use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
-pub use ordering::{Ordering, ordering};
+pub use ordering::{BorderOrdering, ordering};
 use own_trouble::{Attributed, OwnTrouble, Probe};
-pub use pool::Seats;
+pub use pool::CrawlerSlots;
 use pool::{Ended, Pool};
 use recheck_share::RecheckShare;
 
@@ -94,7 +94,7 @@ pub struct ExternalCrawler {
     store: Arc<dyn CrawlStore>,
     topic: TopicId,
     ledger: Ledger,
-    ordering: Arc<dyn Ordering>,
+    ordering: Arc<dyn BorderOrdering>,
     pool: Pool,
     settings: ExternalSettings,
     /// Hosts that the operator lets in.
@@ -124,13 +124,13 @@ pub type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
 // === impl ExternalCrawler ===
 
 impl ExternalCrawler {
-    /// Makes ready to crawl for a topic, with a share of the seats.
+    /// Makes ready to crawl for a topic, with a share of the slots.
     async fn open(
         topic: TopicCrawl,
         store: Arc<dyn CrawlStore>,
         crawler: InternalCrawler,
         metrics: &CrawlMetrics,
-        seats: &Arc<Seats>,
+        slots: &Arc<CrawlerSlots>,
     ) -> Result<Self, StoreError> {
         let settings = topic.settings;
         let external = settings.external.clone();
@@ -156,7 +156,7 @@ impl ExternalCrawler {
         metrics.stand_at(&totals, &progress, 0);
         Ok(Self {
             ledger: Ledger::new(Arc::clone(&store), &settings),
-            pool: Pool::new(crawler, seats),
+            pool: Pool::new(crawler, slots),
             progress,
             metrics,
             mapped: settings.fetch.resolve.clone(),
@@ -220,7 +220,7 @@ impl ExternalCrawler {
                 break reason;
             }
             self.renew_claims().await?;
-            self.fill_seats(&totals).await?;
+            self.fill_slots(&totals).await?;
             self.metrics
                 .stand_at(&totals, &self.progress, self.pool.busy());
             if self.pool.is_empty() {
@@ -236,7 +236,7 @@ impl ExternalCrawler {
                     }
                     break EndReason::BorderEmpty;
                 };
-                let waiting = self.pool.leave_seats();
+                let waiting = self.pool.lend_slots();
                 tokio::select! {
                     () = sleep(wait.min(GLANCE)) => {}
                     () = &mut stop => break EndReason::Stopped,
@@ -246,7 +246,7 @@ impl ExternalCrawler {
             }
             tokio::select! {
                 ended = self.pool.next() => totals = self.attribute(ended, &mut tell).await?,
-                // Deferred sites may be due, and other topics may have left their seats.
+                // Deferred sites may be due, and other topics may have left their slots.
                 () = sleep(GLANCE) => {}
                 () = &mut stop => break EndReason::Stopped,
             }
@@ -306,8 +306,8 @@ impl ExternalCrawler {
         if wanted.is_some_and(|wanted| totals.finds >= wanted) {
             return Some(EndReason::WantedReached);
         }
-        let is_too_dear = self.progress.is_too_dear(self.settings.pprs_factor);
-        is_too_dear.then_some(EndReason::PprsBad)
+        let has_pprs_risen = self.progress.has_pprs_risen(self.settings.pprs_factor);
+        has_pprs_risen.then_some(EndReason::PprsBad)
     }
 
     /// Whether finds are counted that a model made which the topic no longer has, or that are
@@ -333,9 +333,9 @@ impl ExternalCrawler {
         Ok(())
     }
 
-    /// Sends internal crawlers to the best sites while there are seats.
-    async fn fill_seats(&mut self, totals: &TopicTotals) -> Result<(), StoreError> {
-        let free = self.free_seats();
+    /// Sends internal crawlers to the best sites while there are slots.
+    async fn fill_slots(&mut self, totals: &TopicTotals) -> Result<(), StoreError> {
+        let free = self.free_slots();
         if free == 0 {
             return Ok(());
         }
@@ -362,7 +362,7 @@ impl ExternalCrawler {
         most: usize,
         totals: &TopicTotals,
     ) -> Result<usize, StoreError> {
-        let taking = Taking {
+        let taking = TakeRequest {
             most,
             rechecks: self.recheck_share.of(most),
             is_border_open: self.reason_to_rest(totals).is_none(),
@@ -381,7 +381,7 @@ impl ExternalCrawler {
     }
 
     /// Sends an internal crawler to a site, unless it must not be visited.
-    fn visit(&mut self, mut taken: TakenSite, totals: &TopicTotals) {
+    fn visit(&mut self, mut taken: ClaimedSite, totals: &TopicTotals) {
         // What the same model said is to be confirmed, at the least cost. Links that stand on the
         // pages it takes are welcome, as they may be new.
         let purpose = if taken.model == Some(self.pool.model()) {
@@ -413,16 +413,16 @@ impl ExternalCrawler {
     }
 
     /// How many sites may be visited now. With trouble of our own, one from time to time.
-    fn free_seats(&self) -> usize {
+    fn free_slots(&self) -> usize {
         match self.trouble.next_probe() {
-            None => self.pool.free_seats(),
+            None => self.pool.free_slots(),
             Some(due) if self.pool.is_empty() && due <= Instant::now() => 1,
             Some(_) => 0,
         }
     }
 
     /// At which addresses a site is not to be judged.
-    fn full_addresses_for(&self, taken: &TakenSite) -> Arc<BTreeSet<IpAddr>> {
+    fn full_addresses_for(&self, taken: &ClaimedSite) -> Arc<BTreeSet<IpAddr>> {
         let host = taken.site().host();
         let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
         let was_decided = matches!(taken.verdict, Some(Verdict::Relevant | Verdict::Irrelevant));

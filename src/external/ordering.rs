@@ -5,7 +5,7 @@
 //!
 //! Everything in which strategies differ is answered by the ordering:
 //!
-//! | decision | [`Ordering`] | by default | by the paper |
+//! | decision | [`BorderOrdering`] | by default | by the paper |
 //! |---|---|---|---|
 //! | the place of a site | `rank` | mean weight in steps, then number of edges | mean weight as it is (4.2) |
 //! | the mean of its edges | `averaging` | by registrable domain | over all edges alike (4.2) |
@@ -30,7 +30,7 @@ use super::edges::edges_of;
 ///
 /// An ordering that learns from reports learns anew after a restart, and what it has learned
 /// changes the place of a site when the next edge to it is recorded.
-pub trait Ordering: Ranking {
+pub trait BorderOrdering: Ranking {
     /// Hears of every report that is recorded, and says whom the site recommends, and how
     /// much.
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
@@ -106,7 +106,7 @@ struct Random {
 
 /// The ordering that the settings ask for.
 #[must_use]
-pub fn ordering(settings: &ExternalSettings) -> Arc<dyn Ordering> {
+pub fn ordering(settings: &ExternalSettings) -> Arc<dyn BorderOrdering> {
     let by_weight = |weights| Arc::new(ByWeight::new(weights, settings));
     match settings.strategy {
         Strategy::Combined => by_weight(EdgeWeights::Combined),
@@ -166,7 +166,7 @@ impl Ranking for ByWeight {
     }
 }
 
-impl Ordering for ByWeight {
+impl BorderOrdering for ByWeight {
     fn recommendation(&self, standing: &Standing) -> f64 {
         if standing.is_start {
             START.value
@@ -213,7 +213,7 @@ impl Ranking for Paper {
     }
 }
 
-impl Ordering for Paper {
+impl BorderOrdering for Paper {
     /// Paper 4.3.3 takes the rate of relevant sites among those judged so far. It is
     /// smoothed by one of each, and kept within bounds, because a rate near zero would
     /// decide a site before anything of it is read.
@@ -256,7 +256,7 @@ impl Ranking for BreadthFirst {
     }
 }
 
-impl Ordering for BreadthFirst {}
+impl BorderOrdering for BreadthFirst {}
 
 // === impl Random ===
 
@@ -276,7 +276,7 @@ impl Ranking for Random {
     }
 }
 
-impl Ordering for Random {}
+impl BorderOrdering for Random {}
 
 #[cfg(test)]
 mod tests {
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    fn by(strategy: Strategy) -> Arc<dyn Ordering> {
+    fn by(strategy: Strategy) -> Arc<dyn BorderOrdering> {
         ordering(&ExternalSettings {
             strategy,
             ..ExternalSettings::default()

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::{Claim, TakenSite};
+use crate::store::{Claim, ClaimedSite};
 use crate::telemetry::clock;
 use crate::verdicts::Retry;
 use crate::web::{NoAnswer, PageUrl, Scheme, SiteReport, StepOutcome, Trouble, UndecidedReason};
@@ -104,7 +104,7 @@ pub(super) enum Probe {
     Reference(PageUrl),
     /// A site of the border; if there is none, one that is held.
     Border,
-    Held(TakenSite),
+    Held(ClaimedSite),
 }
 
 /// What a report says about network, clock and fetcher.
@@ -160,7 +160,7 @@ impl OwnTrouble {
     }
 
     /// A site of the visits held, to be visited again.
-    pub(super) fn probe_held(&mut self) -> Option<TakenSite> {
+    pub(super) fn probe_held(&mut self) -> Option<ClaimedSite> {
         let network = self.network.held.pop_front();
         let ended = network.or_else(|| self.clock.held.pop_front());
         if ended.is_some() || !self.references.is_empty() {

@@ -1,6 +1,6 @@
-//! Internal crawlers at work: one task for each site, and no more than there are seats.
+//! Internal crawlers at work: one task for each site, and no more than there are slots.
 //!
-//! Topics that crawl in one process share the seats evenly; who has ended, or waits for
+//! Topics that crawl in one process share the slots evenly; who has ended, or waits for
 //! deferred sites, leaves its share to the others.
 //!
 //! Invariant: a visit owns its memory and loses it at its end. A panic inside one becomes
@@ -15,29 +15,29 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
-use crate::store::{Claim, TakenSite};
+use crate::store::{Claim, ClaimedSite};
 use crate::web::{ModelFingerprint, PageKind, PageUrl, SiteReport, SiteVisit, UndecidedReason};
 
-/// Seats for internal crawlers, shared by topics.
+/// Slots for internal crawlers, shared by topics.
 #[derive(Debug)]
-pub struct Seats {
+pub struct CrawlerSlots {
     number: usize,
     topics: AtomicUsize,
 }
 
-/// A topic that has its share of the seats.
-struct Seated(Arc<Seats>);
+/// A topic that has its share of the slots.
+struct SlotShare(Arc<CrawlerSlots>);
 
 /// A topic that does without its share for a while.
-pub(super) struct Away(Arc<Seats>);
+pub(super) struct LentShare(Arc<CrawlerSlots>);
 
 /// Visits under way.
 pub(super) struct Pool {
     crawler: InternalCrawler,
-    seated: Seated,
+    share: SlotShare,
     visits: JoinSet<SiteReport>,
     /// What each visit is about, in case it cannot tell.
-    orders: HashMap<Id, (TakenSite, SiteVisit)>,
+    orders: HashMap<Id, (ClaimedSite, SiteVisit)>,
     /// The visit to the reference site, which no order of the store is behind.
     reference: Option<Id>,
     reference_report: Option<SiteReport>,
@@ -45,16 +45,16 @@ pub(super) struct Pool {
 
 /// A visit that has ended.
 pub(super) struct Ended {
-    pub(super) taken: TakenSite,
+    pub(super) taken: ClaimedSite,
     pub(super) report: SiteReport,
     /// Whether it ended by a panic.
     pub(super) is_broken: bool,
 }
 
-// === impl Seats ===
+// === impl CrawlerSlots ===
 
-impl Seats {
-    /// So many seats for all topics together; each has at least one.
+impl CrawlerSlots {
+    /// So many slots for all topics together; each has at least one.
     #[must_use]
     pub fn new(number: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -78,13 +78,13 @@ impl Seats {
     }
 }
 
-impl Drop for Seated {
+impl Drop for SlotShare {
     fn drop(&mut self) {
         self.0.leave();
     }
 }
 
-impl Drop for Away {
+impl Drop for LentShare {
     fn drop(&mut self) {
         self.0.join();
     }
@@ -93,11 +93,11 @@ impl Drop for Away {
 // === impl Pool ===
 
 impl Pool {
-    pub(super) fn new(crawler: InternalCrawler, seats: &Arc<Seats>) -> Self {
-        seats.join();
+    pub(super) fn new(crawler: InternalCrawler, slots: &Arc<CrawlerSlots>) -> Self {
+        slots.join();
         Self {
             crawler,
-            seated: Seated(Arc::clone(seats)),
+            share: SlotShare(Arc::clone(slots)),
             visits: JoinSet::new(),
             orders: HashMap::new(),
             reference: None,
@@ -110,14 +110,14 @@ impl Pool {
         self.crawler.model().fingerprint()
     }
 
-    pub(super) fn free_seats(&self) -> usize {
-        self.seated.0.share().saturating_sub(self.visits.len())
+    pub(super) fn free_slots(&self) -> usize {
+        self.share.0.share().saturating_sub(self.visits.len())
     }
 
-    /// Leaves the seats to other topics until what is returned is dropped.
-    pub(super) fn leave_seats(&self) -> Away {
-        self.seated.0.leave();
-        Away(Arc::clone(&self.seated.0))
+    /// Leaves the slots to other topics until what is returned is dropped.
+    pub(super) fn lend_slots(&self) -> LentShare {
+        self.share.0.leave();
+        LentShare(Arc::clone(&self.share.0))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -141,7 +141,7 @@ impl Pool {
     }
 
     /// Sends an internal crawler to a site.
-    pub(super) fn visit(&mut self, taken: TakenSite, visit: SiteVisit) {
+    pub(super) fn visit(&mut self, taken: ClaimedSite, visit: SiteVisit) {
         let (crawler, order) = (self.crawler.clone(), visit.clone());
         let task = self
             .visits
@@ -171,7 +171,7 @@ impl Pool {
     }
 
     /// Reports on a site that must not be visited, for this reason.
-    pub(super) fn refuse(&mut self, taken: TakenSite, visit: SiteVisit, reason: UndecidedReason) {
+    pub(super) fn refuse(&mut self, taken: ClaimedSite, visit: SiteVisit, reason: UndecidedReason) {
         let model = self.crawler.model().fingerprint();
         let report = SiteReport::refused(visit.clone(), reason, model);
         let task = self.visits.spawn(std::future::ready(report));
@@ -251,23 +251,23 @@ mod tests {
 
     #[test]
     fn topics_share_the_seats_and_who_is_away_leaves_its_share() {
-        let seats = Seats::new(7);
-        seats.join();
-        assert_eq!(seats.share(), 7);
-        seats.join();
-        seats.join();
-        assert_eq!(seats.share(), 2);
-        let second = Seated(Arc::clone(&seats));
+        let slots = CrawlerSlots::new(7);
+        slots.join();
+        assert_eq!(slots.share(), 7);
+        slots.join();
+        slots.join();
+        assert_eq!(slots.share(), 2);
+        let second = SlotShare(Arc::clone(&slots));
         second.0.leave();
-        let away = Away(Arc::clone(&seats));
-        assert_eq!(seats.share(), 3);
+        let away = LentShare(Arc::clone(&slots));
+        assert_eq!(slots.share(), 3);
         drop(away);
-        assert_eq!(seats.share(), 2);
+        assert_eq!(slots.share(), 2);
         drop(second);
-        assert_eq!(seats.share(), 3);
+        assert_eq!(slots.share(), 3);
         for _ in 0..100 {
-            seats.join();
+            slots.join();
         }
-        assert_eq!(seats.share(), 1, "everybody has one");
+        assert_eq!(slots.share(), 1, "everybody has one");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! After a long stop the whole list may be due at once. To find further sites is what a crawl is
 //! for, so that goes on beside it, at three quarters of its pace. The share is one of visits and
-//! not of seats: so it holds with one seat, too.
+//! not of slots: so it holds with one slot, too.
 
 /// Of so many visits, one may look at a site again while others were never seen.
 const ONE_IN: usize = 4;
@@ -35,17 +35,17 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_visits_are_rechecks_however_many_seats_are_free() {
-        for seats in [1, 2, 3, 5, 64] {
+        for slots in [1, 2, 3, 5, 64] {
             let mut share = RecheckShare::default();
             let (mut visits, mut rechecks) = (0, 0);
             while visits < 4_000 {
-                let again = share.of(seats);
-                share.note(seats, again);
-                visits += seats;
+                let again = share.of(slots);
+                share.note(slots, again);
+                visits += slots;
                 rechecks += again;
-                assert!(rechecks * ONE_IN <= visits, "{seats} seats: {rechecks}");
+                assert!(rechecks * ONE_IN <= visits, "{slots} slots: {rechecks}");
             }
-            assert!(rechecks >= 999, "{seats} seats: {rechecks} of {visits}");
+            assert!(rechecks >= 999, "{slots} slots: {rechecks} of {visits}");
         }
     }
 

@@ -28,13 +28,13 @@ pub struct FetchMetrics {
     robots: IntCounterVec,
     bytes: IntCounter,
     connections: IntGauge,
-    waiting: WaitingRoom,
+    waiting: WaitingRequests,
     duration: Histogram,
 }
 
 /// Requests that wait for politeness are counted here; clones count together.
 #[derive(Debug, Clone)]
-pub(super) struct WaitingRoom(IntGauge);
+pub(super) struct WaitingRequests(IntGauge);
 
 /// A request that waits.
 struct Waiting<'r>(&'r IntGauge);
@@ -88,7 +88,7 @@ impl FetchMetrics {
                 )
                 .expect("a well-formed name"),
             ),
-            waiting: WaitingRoom(
+            waiting: WaitingRequests(
                 metrics.add(
                     IntGauge::new(
                         "sitescout_requests_waiting_for_politeness",
@@ -137,14 +137,14 @@ impl FetchMetrics {
     }
 
     /// Where requests wait.
-    pub(super) fn waiting_room(&self) -> &WaitingRoom {
+    pub(super) fn waiting_requests(&self) -> &WaitingRequests {
         &self.waiting
     }
 }
 
-// === impl WaitingRoom ===
+// === impl WaitingRequests ===
 
-impl WaitingRoom {
+impl WaitingRequests {
     /// Waits, and is counted meanwhile, also if nobody wants the answer any more.
     pub(super) async fn wait_for<W: Future>(&self, turn: W) -> W::Output {
         self.0.inc();
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_is_counted_until_the_wait_ends_or_is_given_up() {
         let counted = FetchMetrics::register(&Metrics::new());
-        let room = counted.waiting_room();
+        let room = counted.waiting_requests();
         let mut waits = Box::pin(room.wait_for(std::future::pending::<()>()));
         assert_eq!(room.0.get(), 0);
         assert!(timeout(Duration::ZERO, &mut waits).await.is_err());

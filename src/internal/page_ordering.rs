@@ -2,7 +2,7 @@
 //!
 //! An ordering sees of a waiting page what the pages that link to it say, and nothing of the page
 //! itself: that would have to be asked for first. A new ordering is a type here, or anywhere else,
-//! and an external ordering that names it (`page_ordering` of `external::Ordering`).
+//! and an external ordering that names it (`page_ordering` of `external::BorderOrdering`).
 //!
 //! Invariant: an ordering only compares. Which pages wait, and that none is read twice, is the
 //! business of the frontier; of equals the one found first is read first.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::classify::ExampleSite;
 use crate::config::{Settings, Strategy};
-use crate::external::Ordering;
+use crate::external::BorderOrdering;
 use crate::fetch::Fetcher;
 use crate::training::{Corpus, folds};
 use crate::web::{PageUrl, Scheme, SiteId};
@@ -190,7 +190,7 @@ impl CrawlExperiment<'_> {
     async fn visit(
         &self,
         trained: &Trained,
-        ordering: Arc<dyn Ordering>,
+        ordering: Arc<dyn BorderOrdering>,
         starts: &[PageUrl],
         most: usize,
     ) -> Result<Vec<Visited>, WalkError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use crate::config::{Settings, Strategy};
-use crate::external::Ordering;
+use crate::external::BorderOrdering;
 use crate::web::{PageUrl, Scheme, SiteId, Verdict};
 
 use super::TopicModels;
@@ -135,7 +135,7 @@ impl TruthExperiment {
     /// What was found after each number of pages, or in the end if that comes first.
     fn crawl(
         &self,
-        ordering: Arc<dyn Ordering>,
+        ordering: Arc<dyn BorderOrdering>,
         starts: Vec<PageUrl>,
         truth: TruthOf,
     ) -> impl Future<Output = Result<Vec<FoundSites>, WalkError>> + Send + use<> {

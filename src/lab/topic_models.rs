@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::classify::{ExampleSite, Lexicon, SiteModel};
 use crate::config::{ExternalSettings, PageClassifierChoice, Strategy, TrainingSettings};
-use crate::external::{Ordering, ordering};
+use crate::external::{BorderOrdering, ordering};
 use crate::training::fit_model;
 
 /// Models of one topic, learned from the same sites by each page classifier that is needed.
@@ -47,7 +47,7 @@ impl TopicModels {
     }
 
     /// The model that an ordering is measured with.
-    pub(super) fn of(&self, ordering: &dyn Ordering) -> Arc<SiteModel> {
+    pub(super) fn of(&self, ordering: &dyn BorderOrdering) -> Arc<SiteModel> {
         let needed = ordering.page_classifier();
         let other = self.others.iter().find(|(by, _)| Some(*by) == needed);
         Arc::clone(other.map_or(&self.usual, |(_, model)| model))

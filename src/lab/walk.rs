@@ -11,7 +11,9 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use crate::config::{ExternalSettings, NoindexPolicy, PageClassifierChoice, Settings, Strategy};
-use crate::external::{CrawlMetrics, Ordering, Seats, TopicCrawl, UnfitModel, edges_of, ordering};
+use crate::external::{
+    BorderOrdering, CrawlMetrics, CrawlerSlots, TopicCrawl, UnfitModel, edges_of, ordering,
+};
 use crate::fetch::Fetcher;
 use crate::internal::PageOrdering;
 use crate::store::{
@@ -47,7 +49,7 @@ pub(super) type TruthOf = Arc<dyn Fn(&SiteId) -> bool + Send + Sync>;
 
 /// Ranks as another ordering does, but knows the truth about every site it reports on.
 struct Oracle {
-    ordering: Arc<dyn Ordering>,
+    ordering: Arc<dyn BorderOrdering>,
     truth: TruthOf,
 }
 
@@ -59,7 +61,7 @@ pub(super) fn ordering_by(
     settings: &ExternalSettings,
     strategy: Strategy,
     seed: u64,
-) -> Arc<dyn Ordering> {
+) -> Arc<dyn BorderOrdering> {
     ordering(&ExternalSettings {
         strategy,
         seed,
@@ -80,7 +82,7 @@ pub(super) fn draw_starts(
 }
 
 /// What a faultless model would make of an ordering.
-pub(super) fn oracle(ordering: Arc<dyn Ordering>, truth: TruthOf) -> Arc<dyn Ordering> {
+pub(super) fn oracle(ordering: Arc<dyn BorderOrdering>, truth: TruthOf) -> Arc<dyn BorderOrdering> {
     Arc::new(Oracle { ordering, truth })
 }
 
@@ -91,7 +93,7 @@ impl Walk {
     /// told every verdict, says no.
     pub(super) async fn run(
         &self,
-        ordering: Arc<dyn Ordering>,
+        ordering: Arc<dyn BorderOrdering>,
         starts: Vec<PageUrl>,
         mut goes_on: impl FnMut(&JudgedSite, &TopicTotals) -> bool,
     ) -> Result<(), WalkError> {
@@ -105,7 +107,9 @@ impl Walk {
         let store: Arc<dyn CrawlStore> = Arc::new(KeyValueStore::in_memory()?);
         let fetcher = Arc::clone(&self.fetcher);
         let metrics = CrawlMetrics::register(&Metrics::new());
-        let opening = crawl.open(store, fetcher, &metrics, &Seats::new(1)).await;
+        let opening = crawl
+            .open(store, fetcher, &metrics, &CrawlerSlots::new(1))
+            .await;
         let external = opening?;
         external.start_at(starts).await?;
         let enough = Notify::new();
@@ -135,7 +139,7 @@ impl Ranking for Oracle {
     }
 }
 
-impl Ordering for Oracle {
+impl BorderOrdering for Oracle {
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
         let truth = f64::from(u8::from((self.truth)(&report.site)));
         let mut report = report.clone();

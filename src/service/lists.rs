@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use crate::store::{ReadStore, StoreError};
 use crate::verdicts::{List, ListError};
 
-use super::Orders;
+use super::DaemonState;
 
 /// Writes lists that have changed, until it is dropped.
-pub(super) async fn keep(store: Arc<dyn ReadStore>, mut orders: watch::Receiver<Orders>) {
+pub(super) async fn keep(store: Arc<dyn ReadStore>, mut state: watch::Receiver<DaemonState>) {
     let mut written: BTreeMap<String, u64> = BTreeMap::new();
     loop {
-        let now = orders.borrow_and_update().clone();
+        let now = state.borrow_and_update().clone();
         let interval = now.plan.settings.service.lists.interval;
         if let Err(error) = write_changed(&*store, &now, &mut written).await {
             tracing::error!(%error, "the lists cannot be read from the store");
@@ -23,7 +23,7 @@ pub(super) async fn keep(store: Arc<dyn ReadStore>, mut orders: watch::Receiver<
         // Other settings may name another place, where nothing is written yet.
         tokio::select! {
             () = sleep(interval) => {}
-            changed = orders.wait_for(|orders| orders.edition != now.edition) => {
+            changed = state.wait_for(|state| state.edition != now.edition) => {
                 match changed {
                     Ok(_) => written.clear(),
                     Err(_) => return,
@@ -35,7 +35,7 @@ pub(super) async fn keep(store: Arc<dyn ReadStore>, mut orders: watch::Receiver<
 
 async fn write_changed(
     store: &dyn ReadStore,
-    now: &Orders,
+    now: &DaemonState,
     written: &mut BTreeMap<String, u64>,
 ) -> Result<(), StoreError> {
     let settings = &now.plan.settings;

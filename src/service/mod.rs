@@ -12,7 +12,7 @@
 //! | `server.rs` | how long, and how many may ask |
 //! | `lists.rs` | the list of each topic as a file |
 //!
-//! What is to be done stands in one place, the `Orders`; every loop follows them and beats
+//! What is to be done stands in one place, the `DaemonState`; every loop follows them and beats
 //! while it does. Settings and topics are read by whoever starts the service, and read again
 //! by the same means when it is asked to reload.
 //!
@@ -22,12 +22,12 @@
 //! - A reload is taken up whole or not at all.
 
 mod api;
-mod board;
 mod dashboard;
 mod disk;
 mod lists;
 mod probes;
 mod server;
+mod status_board;
 mod steering;
 mod systemd;
 mod topic_loop;
@@ -46,14 +46,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::config::Settings;
-use crate::external::{CrawlMetrics, Seats, TopicCrawl, latest_end};
+use crate::external::{CrawlMetrics, CrawlerSlots, TopicCrawl, latest_end};
 use crate::fetch::{Fetcher, PageSource};
 use crate::store::{CrawlStore, EditStore, ReadStore, Store, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics, clock};
 use crate::web::PageUrl;
 use api::Api;
 pub use api::{Token, TokenError};
-use board::{Board, IdleReason};
+use status_board::{IdleReason, StatusBoard};
 use steering::Steering;
 use systemd::Systemd;
 use topic_loop::TopicLoop;
@@ -107,7 +107,7 @@ pub struct Service {
 }
 
 /// How the plan is read anew.
-pub type ReadAgain = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
+pub type ReadPlan = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
 
 /// Why a service could not go on.
 #[derive(Debug, Error)]
@@ -124,12 +124,12 @@ pub enum ServiceError {
 }
 
 /// The loops of all topics.
-struct Crew<'s> {
+struct TopicLoops<'s> {
     service: &'s Service,
-    orders: watch::Receiver<Orders>,
-    seats: Arc<Seats>,
+    state: watch::Receiver<DaemonState>,
+    slots: Arc<CrawlerSlots>,
     metrics: CrawlMetrics,
-    board: Arc<Board>,
+    board: Arc<StatusBoard>,
     heartbeats: Heartbeats,
     /// The topics that have a loop.
     at_work: BTreeSet<String>,
@@ -138,7 +138,7 @@ struct Crew<'s> {
 
 /// What every loop is to do.
 #[derive(Clone)]
-struct Orders {
+struct DaemonState {
     plan: Arc<Plan>,
     /// Grows with every reload.
     edition: u64,
@@ -169,18 +169,18 @@ impl Service {
         self,
         plan: Plan,
         mut requests: mpsc::Receiver<Request>,
-        again: ReadAgain,
+        again: ReadPlan,
     ) -> Result<(), ServiceError> {
         self.pages
             .set_host_lists(plan.settings.external.host_lists());
         self.pages.set_blocks(self.store.all_blocks().await?);
         let heartbeats = Heartbeats::default();
-        let board = Arc::new(Board::new(&self.metrics));
+        let board = Arc::new(StatusBoard::new(&self.metrics));
         let mut servers = JoinSet::new();
         let probes = probes::router(self.metrics.clone(), Arc::clone(&board), heartbeats.clone());
         servers.spawn(self.probes(&plan, probes.clone())?);
         let settings = &plan.settings.service;
-        let (orders, followed) = watch::channel(Orders {
+        let (state, followed) = watch::channel(DaemonState {
             is_disk_low: disk::is_low(&settings.state, settings.low_disk, false),
             plan: Arc::new(plan),
             edition: 0,
@@ -190,21 +190,21 @@ impl Service {
         let steering = Arc::new(Steering::new(
             Arc::clone(&self.store) as Arc<dyn EditStore>,
             Arc::clone(&self.pages),
-            orders.clone(),
+            state.clone(),
         ));
         servers.spawn(Arc::clone(&steering).follow());
-        if let Some(api) = self.api(&orders, &board, &steering, probes)? {
+        if let Some(api) = self.api(&state, &board, &steering, probes)? {
             servers.spawn(api);
         }
         servers.spawn(lists::keep(
             Arc::clone(&self.store) as Arc<dyn ReadStore>,
             followed.clone(),
         ));
-        let mut crew = Crew {
-            seats: Seats::new(orders.borrow().plan.settings.external.crawlers),
+        let mut crew = TopicLoops {
+            slots: CrawlerSlots::new(state.borrow().plan.settings.external.crawlers),
             metrics: CrawlMetrics::register(&self.metrics),
             service: &self,
-            orders: followed,
+            state: followed,
             board: Arc::clone(&board),
             heartbeats: heartbeats.clone(),
             at_work: BTreeSet::new(),
@@ -235,14 +235,14 @@ impl Service {
                         Some(Err(broken)) => ServiceError::Broken(broken),
                     };
                     failure.get_or_insert(error);
-                    stop(&orders, &board, &systemd);
-                    end.get_or_insert(end_of(&orders));
+                    stop(&state, &board, &systemd);
+                    end.get_or_insert(end_of(&state));
                 }
                 Some(request) = requests.recv() => match request {
-                    Request::Reload if orders.borrow().is_stopping => {}
+                    Request::Reload if state.borrow().is_stopping => {}
                     Request::Reload => {
                         systemd.reloading();
-                        self.reload(&orders, &again).await;
+                        self.reload(&state, &again).await;
                         crew.begin();
                         systemd.reloaded();
                     }
@@ -250,12 +250,12 @@ impl Service {
                     Request::Stop if was_asked_to_stop => crew.loops.abort_all(),
                     Request::Stop => {
                         was_asked_to_stop = true;
-                        stop(&orders, &board, &systemd);
-                        end.get_or_insert(end_of(&orders));
+                        stop(&state, &board, &systemd);
+                        end.get_or_insert(end_of(&state));
                     }
                 },
                 _ = tick.tick() => {
-                    watch_disk(&orders);
+                    watch_disk(&state);
                     let stuck = heartbeats.stuck(STUCK);
                     if !stuck.is_empty() {
                         let loops = stuck.join(", ");
@@ -283,15 +283,15 @@ impl Service {
     /// The server of the API, if there is to be one.
     fn api(
         &self,
-        orders: &watch::Sender<Orders>,
-        board: &Arc<Board>,
+        state: &watch::Sender<DaemonState>,
+        board: &Arc<StatusBoard>,
         steering: &Arc<Steering>,
         probes: Router,
     ) -> Result<Option<impl Future<Output = ()> + use<>>, ServiceError> {
         let Some(listener) = &self.api_listener else {
             return Ok(None);
         };
-        let settings = orders.borrow().plan.settings.api.clone();
+        let settings = state.borrow().plan.settings.api.clone();
         let served = || {
             let listener = listening(listener, "the API is served")?;
             let is_loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
@@ -306,7 +306,7 @@ impl Service {
             pages: Arc::clone(&self.pages),
             metrics: self.metrics.clone(),
             board: Arc::clone(board),
-            orders: orders.clone(),
+            state: state.clone(),
             started: clock::now(),
             trials: Arc::new(Semaphore::new(api::TRIALS)),
             steering: Arc::clone(steering),
@@ -316,7 +316,7 @@ impl Service {
     }
 
     /// Takes up what can be changed while running, and says what cannot.
-    async fn reload(&self, orders: &watch::Sender<Orders>, again: &ReadAgain) {
+    async fn reload(&self, state: &watch::Sender<DaemonState>, again: &ReadPlan) {
         let again = Arc::clone(again);
         let read = tokio::task::spawn_blocking(move || again()).await;
         let plan = match read.unwrap_or_else(|broken| Err(broken.to_string())) {
@@ -326,7 +326,7 @@ impl Service {
                 return;
             }
         };
-        let old = Arc::clone(&orders.borrow().plan);
+        let old = Arc::clone(&state.borrow().plan);
         for what in needs_restart(&old, &plan) {
             tracing::warn!("{what} has changed, and is taken up at the next start only");
         }
@@ -335,20 +335,20 @@ impl Service {
         self.pages.set_pace(&plan.settings.fetch.politeness);
         self.pages
             .set_host_lists(plan.settings.external.host_lists());
-        orders.send_modify(|orders| {
-            orders.plan = Arc::new(plan);
-            orders.edition += 1;
+        state.send_modify(|state| {
+            state.plan = Arc::new(plan);
+            state.edition += 1;
         });
         tracing::info!("reloaded");
     }
 }
 
-// === impl Crew ===
+// === impl TopicLoops ===
 
-impl Crew<'_> {
+impl TopicLoops<'_> {
     /// Begins a loop for every topic of the plan that has none.
     fn begin(&mut self) {
-        let plan = Arc::clone(&self.orders.borrow().plan);
+        let plan = Arc::clone(&self.state.borrow().plan);
         for topic in &plan.topics {
             let name = topic.crawl.name().to_owned();
             if !self.at_work.insert(name.clone()) {
@@ -359,12 +359,12 @@ impl Crew<'_> {
                 name: name.clone(),
                 store: Arc::clone(&self.service.store) as Arc<dyn CrawlStore>,
                 fetcher: Arc::clone(&self.service.pages) as Arc<dyn Fetcher>,
-                seats: Arc::clone(&self.seats),
+                slots: Arc::clone(&self.slots),
                 metrics: self.metrics.clone(),
                 board: Arc::clone(&self.board),
                 heartbeat: Arc::new(self.heartbeats.of_loop(&format!("topic {name}"))),
             };
-            let run = topic_loop.run(self.orders.clone());
+            let run = topic_loop.run(self.state.clone());
             self.loops.spawn(async move { (name, run.await) });
         }
     }
@@ -372,7 +372,7 @@ impl Crew<'_> {
     /// A loop has ended because its topic is no longer in the plan, or because all are to end.
     fn part_with(&mut self, topic: &str) {
         self.at_work.remove(topic);
-        if !self.orders.borrow().is_stopping {
+        if !self.state.borrow().is_stopping {
             self.board.remove(topic);
             // It may be wanted again since.
             self.begin();
@@ -380,9 +380,9 @@ impl Crew<'_> {
     }
 }
 
-// === impl Orders ===
+// === impl DaemonState ===
 
-impl Orders {
+impl DaemonState {
     /// Why a topic is not crawled for at present, whatever it would find.
     fn reason_to_rest(&self, topic: &str) -> Option<IdleReason> {
         if self.paused.contains(topic) {
@@ -400,23 +400,23 @@ fn listening(listener: &std::net::TcpListener, what: &'static str) -> io::Result
     Ok(listener)
 }
 
-/// Orders all loops to end.
-fn stop(orders: &watch::Sender<Orders>, board: &Board, systemd: &Systemd) {
+/// Tells all loops to end.
+fn stop(state: &watch::Sender<DaemonState>, board: &StatusBoard, systemd: &Systemd) {
     systemd.stopping();
     board.stop();
-    orders.send_modify(|orders| orders.is_stopping = true);
+    state.send_modify(|state| state.is_stopping = true);
 }
 
-fn end_of(orders: &watch::Sender<Orders>) -> Instant {
-    latest_end(&orders.borrow().plan.settings.external)
+fn end_of(state: &watch::Sender<DaemonState>) -> Instant {
+    latest_end(&state.borrow().plan.settings.external)
 }
 
-fn watch_disk(orders: &watch::Sender<Orders>) {
-    orders.send_if_modified(|orders| {
-        let settings = &orders.plan.settings.service;
-        let is_low = disk::is_low(&settings.state, settings.low_disk, orders.is_disk_low);
-        let has_changed = is_low != orders.is_disk_low;
-        orders.is_disk_low = is_low;
+fn watch_disk(state: &watch::Sender<DaemonState>) {
+    state.send_if_modified(|state| {
+        let settings = &state.plan.settings.service;
+        let is_low = disk::is_low(&settings.state, settings.low_disk, state.is_disk_low);
+        let has_changed = is_low != state.is_disk_low;
+        state.is_disk_low = is_low;
         match (has_changed, is_low) {
             (true, true) => tracing::error!(
                 state = %settings.state.display(),

@@ -14,18 +14,18 @@ use tokio::task::spawn_blocking;
 use crate::telemetry::{Heartbeats, Metrics};
 
 use super::STUCK;
-use super::board::Board;
+use super::status_board::StatusBoard;
 
 /// What is watched.
 #[derive(Clone)]
 struct Watched {
     metrics: Metrics,
-    board: Arc<Board>,
+    board: Arc<StatusBoard>,
     heartbeats: Heartbeats,
 }
 
 /// What those who watch may ask for.
-pub(super) fn router(metrics: Metrics, board: Arc<Board>, heartbeats: Heartbeats) -> Router {
+pub(super) fn router(metrics: Metrics, board: Arc<StatusBoard>, heartbeats: Heartbeats) -> Router {
     Router::new()
         .route("/metrics", get(figures))
         .route("/livez", get(is_alive))

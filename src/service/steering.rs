@@ -17,7 +17,7 @@ use crate::fetch::PageSource;
 use crate::store::{Edit, EditStore, StoreError, TopicId};
 use crate::web::SiteId;
 
-use super::Orders;
+use super::DaemonState;
 
 /// The store is looked at so often.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Steering {
     store: Arc<dyn EditStore>,
     pages: Arc<PageSource>,
-    orders: watch::Sender<Orders>,
+    state: watch::Sender<DaemonState>,
     /// What the store's counter showed when the copies were last made; none while they may differ
     /// from the store. Held while a copy changes.
     seen: Mutex<Option<u64>>,
@@ -36,12 +36,12 @@ impl Steering {
     pub(super) fn new(
         store: Arc<dyn EditStore>,
         pages: Arc<PageSource>,
-        orders: watch::Sender<Orders>,
+        state: watch::Sender<DaemonState>,
     ) -> Self {
         Self {
             store,
             pages,
-            orders,
+            state,
             seen: Mutex::new(None),
         }
     }
@@ -55,8 +55,8 @@ impl Steering {
     ) -> Result<(), StoreError> {
         let _alone = self.seen.lock().await;
         self.store.edit(Edit::Pause { topic, is_paused }).await?;
-        self.orders.send_modify(|orders| {
-            let paused = Arc::make_mut(&mut orders.paused);
+        self.state.send_modify(|state| {
+            let paused = Arc::make_mut(&mut state.paused);
             if is_paused {
                 paused.insert(name.to_owned());
             } else {
@@ -101,10 +101,10 @@ impl Steering {
         }
         self.pages.set_blocks(self.store.all_blocks().await?);
         let paused = paused(&*self.store).await?;
-        self.orders.send_if_modified(|orders| {
-            let is_new = *orders.paused != paused;
+        self.state.send_if_modified(|state| {
+            let is_new = *state.paused != paused;
             if is_new {
-                orders.paused = Arc::new(paused);
+                state.paused = Arc::new(paused);
             }
             is_new
         });

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::external::{CrawlMetrics, EndReason, ExternalCrawler, Seats};
+use crate::external::{CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler};
 use crate::fetch::Fetcher;
 use crate::store::{CrawlStore, JudgedSite, REJUDGED, StoreError, TopicId, TopicTotals};
 use crate::telemetry::{Heartbeat, clock};
 
-use super::board::{Board, IdleReason, TopicState};
-use super::{Orders, PlannedTopic};
+use super::status_board::{IdleReason, StatusBoard, TopicState};
+use super::{DaemonState, PlannedTopic};
 
 /// An idle topic comes round so often.
 const GLANCE: Duration = Duration::from_secs(5);
@@ -22,9 +22,9 @@ pub(super) struct TopicLoop {
     pub(super) name: String,
     pub(super) store: Arc<dyn CrawlStore>,
     pub(super) fetcher: Arc<dyn Fetcher>,
-    pub(super) seats: Arc<Seats>,
+    pub(super) slots: Arc<CrawlerSlots>,
     pub(super) metrics: CrawlMetrics,
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<StatusBoard>,
     /// One for the whole life of the loop: who hangs in the store is stuck, too.
     pub(super) heartbeat: Arc<Heartbeat>,
 }
@@ -32,10 +32,13 @@ pub(super) struct TopicLoop {
 // === impl TopicLoop ===
 
 impl TopicLoop {
-    pub(super) async fn run(self, mut orders: watch::Receiver<Orders>) -> Result<(), StoreError> {
+    pub(super) async fn run(
+        self,
+        mut state: watch::Receiver<DaemonState>,
+    ) -> Result<(), StoreError> {
         loop {
             self.heartbeat.beat();
-            let now = orders.borrow_and_update().clone();
+            let now = state.borrow_and_update().clone();
             if now.is_stopping {
                 return Ok(());
             }
@@ -51,10 +54,10 @@ impl TopicLoop {
                 }
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(reason), totals.as_ref());
-                self.rest(&mut orders, reason).await?;
+                self.rest(&mut state, reason).await?;
                 continue;
             }
-            let (reason, totals) = self.crawl(topic, &now, orders.clone()).await?;
+            let (reason, totals) = self.crawl(topic, &now, state.clone()).await?;
             // The second cannot be: nobody sets a limit here.
             if matches!(reason, EndReason::Stopped | EndReason::PagesSpent) {
                 continue;
@@ -62,7 +65,7 @@ impl TopicLoop {
             let idle = IdleReason::Ended(reason);
             tracing::info!(topic = self.name, reason = idle.name(), "idle");
             self.show(TopicState::Idle(idle), Some(&totals));
-            self.rest(&mut orders, idle).await?;
+            self.rest(&mut state, idle).await?;
         }
     }
 
@@ -70,7 +73,7 @@ impl TopicLoop {
     async fn open(&self, topic: &PlannedTopic) -> Result<ExternalCrawler, StoreError> {
         let (store, fetcher) = (Arc::clone(&self.store), Arc::clone(&self.fetcher));
         let crawl = topic.crawl.clone();
-        let opening = crawl.open(store, fetcher, &self.metrics, &self.seats);
+        let opening = crawl.open(store, fetcher, &self.metrics, &self.slots);
         let external = opening.await?;
         external.start_at(topic.starts.clone()).await?;
         Ok(external)
@@ -79,8 +82,8 @@ impl TopicLoop {
     async fn crawl(
         &self,
         topic: &PlannedTopic,
-        now: &Orders,
-        mut orders: watch::Receiver<Orders>,
+        now: &DaemonState,
+        mut state: watch::Receiver<DaemonState>,
     ) -> Result<(EndReason, TopicTotals), StoreError> {
         let external = self.open(topic).await?;
         let (board, name) = (Arc::clone(&self.board), self.name.clone());
@@ -90,13 +93,13 @@ impl TopicLoop {
         let totals = self.totals().await?;
         self.show(TopicState::Crawling, totals.as_ref());
         let other_orders = async {
-            let other = |orders: &Orders| {
-                orders.edition != now.edition
-                    || orders.is_stopping
-                    || orders.reason_to_rest(&self.name).is_some()
+            let other = |state: &DaemonState| {
+                state.edition != now.edition
+                    || state.is_stopping
+                    || state.reason_to_rest(&self.name).is_some()
             };
             // The service outlives its loops.
-            let _ = orders.wait_for(other).await;
+            let _ = state.wait_for(other).await;
             self.show(TopicState::Draining, None);
         };
         let tell = |verdict: &JudgedSite, totals: &TopicTotals| {
@@ -116,15 +119,15 @@ impl TopicLoop {
         ended
     }
 
-    /// Beats until there are other orders, or until `is_due` says so.
+    /// Beats until there are other state, or until `is_due` says so.
     async fn rest(
         &self,
-        orders: &mut watch::Receiver<Orders>,
+        state: &mut watch::Receiver<DaemonState>,
         idle: IdleReason,
     ) -> Result<(), StoreError> {
         loop {
             self.heartbeat.beat();
-            if timeout(GLANCE, orders.changed()).await.is_ok() || self.is_due(idle).await? {
+            if timeout(GLANCE, state.changed()).await.is_ok() || self.is_due(idle).await? {
                 return Ok(());
             }
         }

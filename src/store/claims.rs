@@ -11,18 +11,17 @@ use crate::web::{PageUrl, SiteId};
 
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
-use super::listing;
+use super::list_changes;
 use super::rechecks;
 use super::records::{self, ClaimRecord, Phase, SiteRecord, VerdictRecord};
 use super::state::{State, site_record, topic_record};
 use super::suspects::{self, Suspects};
-use super::transaction::Transaction;
+use super::transaction::{OpenTransaction, Transaction};
 use super::versions;
 use super::{
-    CLAIM_TERM, Claim, REJUDGED, Rank, StoreError, Taken, TakenSite, Taking, TopicId, TopicTotals,
+    CLAIM_TERM, Claim, ClaimedSite, REJUDGED, Rank, StoreError, TakeRequest, Taken, TopicId,
+    TopicTotals,
 };
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// A topic that waits until no other site is being visited is waited for so long after it last asked: it
 /// may have been paused since.
@@ -43,9 +42,9 @@ enum FirstAlone {
 impl State {
     pub(super) fn take(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
-        taking: Taking,
+        taking: TakeRequest,
     ) -> Result<Taken, StoreError> {
         self.topic(topic)?;
         self.put_back_expired(changes, taking.now)?;
@@ -97,7 +96,7 @@ impl State {
                 _ => {}
             }
             let is_poison = suspects.is_poison(topic, &claim.site);
-            sites.push(TakenSite {
+            sites.push(ClaimedSite {
                 is_poison,
                 ..hand_out(changes, claim)?
             });
@@ -120,7 +119,7 @@ impl State {
     /// Puts sites back whose claims were not renewed in time.
     fn put_back_expired(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         now: SystemTime,
     ) -> Result<(), StoreError> {
         let now = records::seconds(now);
@@ -168,7 +167,7 @@ impl State {
         changes: &Transaction<'_, dyn Engine>,
         suspects: &Suspects,
         topic: TopicId,
-        taking: &Taking,
+        taking: &TakeRequest,
     ) -> Result<Option<FirstAlone>, StoreError> {
         if self.has_handed_out {
             return Ok(None);
@@ -195,7 +194,7 @@ impl State {
 
 /// Gives claims more time; those that have ended are left out.
 pub(super) fn renew(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     claims: Vec<Claim>,
     now: SystemTime,
 ) -> Result<Vec<Claim>, StoreError> {
@@ -219,7 +218,7 @@ pub(super) fn renew(
 fn choose(
     changes: &Transaction<'_, dyn Engine>,
     topic: TopicId,
-    taking: &Taking,
+    taking: &TakeRequest,
 ) -> Result<Vec<Place>, StoreError> {
     let now = records::seconds(taking.now);
     let first_due = |kind: u8, most: usize| {
@@ -233,16 +232,16 @@ fn choose(
             .collect::<Result<Vec<Entry>, StoreError>>()
     };
     let due = first_due(kind::DUE, taking.most)?;
-    let seats = taking.most - due.len();
-    let mut again = first_due(kind::RECHECK, seats)?;
+    let slots = taking.most - due.len();
+    let mut again = first_due(kind::RECHECK, slots)?;
     let mut best: Vec<Entry> = Vec::new();
     if taking.is_border_open {
         let prefix = keys::of_topic(kind::BORDER, topic);
         let kept = again.len().min(taking.rechecks);
-        let entries = changes.scan(&prefix).take(seats - kept);
+        let entries = changes.scan(&prefix).take(slots - kept);
         best = entries.collect::<Result<_, _>>()?;
     }
-    again.truncate(seats - best.len());
+    again.truncate(slots - best.len());
     let mut chosen = Vec::with_capacity(due.len() + again.len() + best.len());
     for (key, host) in due.into_iter().chain(again).chain(best) {
         let site = keys::host_of(&host);
@@ -257,7 +256,7 @@ fn place_of(
     changes: &Transaction<'_, dyn Engine>,
     topic: TopicId,
     site: &SiteId,
-    taking: &Taking,
+    taking: &TakeRequest,
 ) -> Result<Option<Place>, StoreError> {
     let now = records::seconds(taking.now);
     let known = site_record(changes, topic, site)?;
@@ -272,7 +271,7 @@ fn place_of(
     Ok(Some((key, site.clone())))
 }
 
-fn hand_out(changes: Changing<'_, '_>, claim: Claim) -> Result<TakenSite, StoreError> {
+fn hand_out(changes: OpenTransaction<'_, '_>, claim: Claim) -> Result<ClaimedSite, StoreError> {
     let (topic, site) = (claim.topic, &claim.site);
     let mut known = site_record(changes, topic, site)?;
     let entrance = known.entrance.parse::<PageUrl>();
@@ -296,14 +295,14 @@ fn hand_out(changes: Changing<'_, '_>, claim: Claim) -> Result<TakenSite, StoreE
     let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, site))?;
     known.phase = Phase::Taken;
     changes.put(keys::site(topic, site), &known);
-    Ok(TakenSite {
+    Ok(ClaimedSite {
         entrance,
         standing: known.standing(),
         rank: known.last_rank.0,
         deferrals: known.deferrals,
         verdict: verdict.as_ref().map(VerdictRecord::verdict),
         model: verdict.as_ref().map(VerdictRecord::model),
-        is_blocked: listing::is_blocked(changes, site)?,
+        is_blocked: list_changes::is_blocked(changes, site)?,
         is_poison: false,
         claim,
     })
@@ -346,7 +345,7 @@ fn place_in(key: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
 /// has a verdict, among those that are due, where it was. A deferred one was due, so it need
 /// not wait any longer.
 pub(super) fn put_back(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     known: &mut SiteRecord,
@@ -380,7 +379,7 @@ pub(super) fn put_back(
 /// Sites that were handed out go back to where they were: the process that held them is gone, as this
 /// one has the store to itself.
 pub(super) fn put_back_all(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     was_killed: bool,
 ) -> Result<Vec<(TopicId, SiteId)>, StoreError> {
     let mut returned = Vec::new();

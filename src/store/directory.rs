@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::web::{PageUrl, SiteId, UndecidedKind, UnknownReason, parse_name};
 
 use super::{
-    CurvePoint, DumpLine, JudgedSite, Progress, SiteFile, StoreError, TopicId, TopicTotals,
+    CurvePoint, DumpLine, JudgedSite, Progress, SiteDetail, StoreError, TopicId, TopicTotals,
 };
 
 /// What readers ask of a store. They can take nothing and change nothing.
@@ -45,7 +45,7 @@ pub trait ReadStore: Send + Sync {
     ) -> Result<Vec<JudgedSite>, StoreError>;
 
     /// Everything known about a site.
-    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError>;
+    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteDetail>, StoreError>;
 
     /// Changes of a topic's list in the order of their numbers, those after `after`.
     async fn feed(
@@ -66,7 +66,7 @@ pub trait ReadStore: Send + Sync {
     async fn identity(&self) -> Result<String, StoreError>;
 
     /// Judged sites that answer a description, a portion at a time.
-    async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError>;
+    async fn find(&self, query: SiteQuery) -> Result<SiteBatch, StoreError>;
 
     /// Sites that no editor has decided on, those first whose decision would teach most, with
     /// how much that is, from 0 to 1.
@@ -302,9 +302,9 @@ pub struct SiteQuery {
     /// Whose hosts begin so. The order is then that of hosts.
     pub host_prefix: Option<String>,
     /// In which order of the sequence.
-    pub order: SequenceOrder,
+    pub order: SortOrder,
     /// Where to go on.
-    pub after: Option<SitePlace>,
+    pub after: Option<SiteCursor>,
     /// So many at most.
     pub most: usize,
 }
@@ -322,7 +322,7 @@ pub enum VerdictKind {
 
 /// In which order verdicts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SequenceOrder {
+pub enum SortOrder {
     /// The first judged first.
     Oldest,
     /// The last judged first.
@@ -331,7 +331,7 @@ pub enum SequenceOrder {
 
 /// Where a portion of sites ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SitePlace {
+pub enum SiteCursor {
     /// At a number of the sequence.
     Number(u64),
     /// At a host of a topic.
@@ -340,11 +340,11 @@ pub enum SitePlace {
 
 /// Some of the sites that were wanted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SitePortion {
+pub struct SiteBatch {
     /// The sites, possibly none.
     pub sites: Vec<FoundSite>,
     /// Where to go on; none at the end.
-    pub next: Option<SitePlace>,
+    pub next: Option<SiteCursor>,
 }
 
 /// A judged site, with everything that can be said in a line.
@@ -372,7 +372,7 @@ impl Default for SiteQuery {
             confidence: (0.0, 1.0),
             judged: (None, None),
             host_prefix: None,
-            order: SequenceOrder::Oldest,
+            order: SortOrder::Oldest,
             after: None,
             most: 100,
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::curve::Curve;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
-use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
+use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
 use super::records::{
     EdgeRecord, EvidenceRecord, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord,
     VerdictRecord,

@@ -11,11 +11,9 @@ use super::keys;
 use super::metrics::DroppedSites;
 use super::records::{EdgeRecord, SiteRecord, TopicRecord, VerdictRecord};
 use super::state::{OpenTopic, site_record};
-use super::transaction::Transaction;
+use super::transaction::{OpenTransaction, Transaction};
 use super::versions;
 use super::{NewEdge, StoreError, TopicId};
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// How many times in a row a site may lead to another one.
 const MAX_ALIASES: usize = 5;
@@ -42,7 +40,7 @@ impl OpenTopic {
     /// has brought its share already: one page of links must not fill the border.
     fn discover_for(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         source: &SiteId,
         entrance: &PageUrl,
@@ -95,7 +93,7 @@ impl OpenTopic {
     /// Adds an edge, or gives an old one new weights, and ranks its target anew.
     pub(super) fn recommend(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         source: &SiteId,
         edge: &NewEdge,
@@ -147,7 +145,7 @@ impl OpenTopic {
     /// A site that only leads to another one leaves its edges to that one.
     pub(super) fn inherit(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         (alias, is_start): (&SiteId, bool),
         page: &PageUrl,
@@ -204,7 +202,7 @@ impl DomainSum {
 
 /// Forgets the recommendations of a site.
 pub(super) fn forget_edges(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
 ) -> Result<(), StoreError> {
@@ -223,7 +221,7 @@ pub(super) fn forget_edges(
 
 /// Removes the edges to a site whose sums are of no use any more.
 pub(super) fn remove_edges_to(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
 ) -> Result<(), StoreError> {

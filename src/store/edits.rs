@@ -7,23 +7,25 @@ use crate::config::HostLists;
 use crate::telemetry::clock;
 use crate::web::{SiteId, UndecidedReason};
 
-use super::engine::{Engine, Entry};
+use super::engine::Entry;
 use super::keys;
-use super::listing::{self, BlockRecord, Cause, DecisionRecord};
+use super::list_changes::{self, BlockRecord, Cause, DecisionRecord};
 use super::records::{self, Phase, SiteRecord, VerdictRecord};
 use super::state::{State, next_number, store, topic_record};
-use super::transaction::Transaction;
+use super::transaction::OpenTransaction;
 use super::upkeep::make_due;
 use super::versions;
 use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// The longest note that is kept, in bytes; so that no record is too long.
 const NOTE_BYTES: usize = 2_000;
 
 impl State {
-    pub(super) fn edit(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
+    pub(super) fn edit(
+        &self,
+        changes: OpenTransaction<'_, '_>,
+        edit: Edit,
+    ) -> Result<Edited, StoreError> {
         let is_steering = matches!(
             edit,
             Edit::Block { .. } | Edit::Unblock { .. } | Edit::Pause { .. }
@@ -36,7 +38,7 @@ impl State {
         Ok(edited)
     }
 
-    fn apply(&self, changes: Changing<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
+    fn apply(&self, changes: OpenTransaction<'_, '_>, edit: Edit) -> Result<Edited, StoreError> {
         match edit {
             Edit::Decide {
                 topic,
@@ -61,7 +63,7 @@ impl State {
     /// Blocks a host for all topics, or lets it in again.
     fn block(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         site: &SiteId,
         note: Option<String>,
     ) -> Result<Edited, StoreError> {
@@ -91,7 +93,7 @@ impl State {
                 let verdict: VerdictRecord = versions::decode(&key, &value)?;
                 let own = keys::last_host(&key);
                 let own = own.ok_or_else(|| StoreError::damaged(&key, "it names no site"))?;
-                listing::relist(changes, topic, &own, Cause::Blocked, &self.hosts_of(topic))?;
+                list_changes::relist(changes, topic, &own, Cause::Blocked, &self.hosts_of(topic))?;
                 let was_refused = verdict.verdict().undecided_reason();
                 if !is_blocked && was_refused == Some(UndecidedReason::Blocked) {
                     recheck(changes, topic, &own)?;
@@ -104,7 +106,7 @@ impl State {
 
 /// The verdicts on a site, and on those at other ports of its host if it names no port.
 fn judged_at_host(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
 ) -> Result<Vec<Entry>, StoreError> {
@@ -121,7 +123,7 @@ fn judged_at_host(
 }
 
 fn decide(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     decision: Option<(Opinion, String)>,
@@ -160,13 +162,17 @@ fn decide(
         }
         None => changes.remove(key),
     }
-    listing::relist(changes, topic, site, Cause::Decided(seq), hosts)?;
-    listing::ask_editors(changes, topic, site, None)?;
+    list_changes::relist(changes, topic, site, Cause::Decided(seq), hosts)?;
+    list_changes::ask_editors(changes, topic, site, None)?;
     Ok(Edited::Done { seq: Some(seq) })
 }
 
 /// Makes a site that was visited before due at once.
-fn recheck(changes: Changing<'_, '_>, topic: TopicId, site: &SiteId) -> Result<Edited, StoreError> {
+fn recheck(
+    changes: OpenTransaction<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+) -> Result<Edited, StoreError> {
     let known: Option<SiteRecord> = changes.get(&keys::site(topic, site))?;
     let Some(mut known) = known else {
         return Ok(Edited::Unknown);

@@ -1,13 +1,13 @@
-//! One writer, and as many orders in each commit as came while the last one was under way.
+//! One writer, and as many commands in each commit as came while the last one was under way.
 //!
-//! To sync a disk takes milliseconds, whatever the number of orders behind it. So orders
+//! To sync a disk takes milliseconds, whatever the number of commands behind it. So commands
 //! that wait are carried out together, applied at once and synced once; only then is any of
 //! them answered. A group that changes nothing is neither applied nor synced.
 //!
 //! Invariant: whatever is applied is synced before anything else is applied, whether it promises
 //! durability or not: of several groups that were not synced, a power cut may keep the later
 //! ones and lose what they build on, and with it what was synced before (see `sled_engine`). An
-//! order is answered with success only after that sync. After an error of the engine nothing is
+//! command is answered with success only after that sync. After an error of the engine nothing is
 //! written any more: what is on the disk is whole, and what followed was never promised.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,20 +25,20 @@ use super::claims;
 use super::dump::{self, DumpLine};
 use super::engine::Engine;
 use super::keys::{self, kind};
-use super::metrics::CommitFigures;
-use super::reading;
+use super::metrics::CommitMetrics;
 use super::records::StoreRecord;
-use super::state::{Left, State};
+use super::state::{PreviousRun, State};
+use super::topic_queries;
 use super::transaction::Transaction;
 use super::{
-    Claim, Edit, Edited, Heads, NewSite, Outcome, Recorded, StoreError, Taken, Taking, TopicId,
-    TopicOpening,
+    Claim, Edit, Edited, Heads, NewSite, Recorded, StoreError, TakeRequest, Taken, TopicId,
+    TopicOpening, VisitOutcome,
 };
 
-/// So many orders may wait.
+/// So many commands may wait.
 const QUEUE_LENGTH: usize = 1_024;
 
-/// So many orders share a commit, so that the first is not kept waiting by the last.
+/// So many commands share a commit, so that the first is not kept waiting by the last.
 const GROUP_LENGTH: usize = 256;
 
 /// A reader that commits overtake tries so often.
@@ -50,12 +50,12 @@ const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// What the writer can be asked to do.
-pub(super) enum Order {
+pub(super) enum Command {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
-    Take(TopicId, Taking, Reply<Taken>),
+    Take(TopicId, TakeRequest, Reply<Taken>),
     Renew(Vec<Claim>, SystemTime, Reply<Vec<Claim>>),
-    Record(Vec<Outcome>, Reply<Vec<Recorded>>),
+    Record(Vec<VisitOutcome>, Reply<Vec<Recorded>>),
     Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
     AcceptClock(Reply<()>),
@@ -63,8 +63,8 @@ pub(super) enum Order {
 
 /// A handle to the writer.
 #[derive(Clone)]
-pub(super) struct Writer {
-    queue: mpsc::Sender<Order>,
+pub(super) struct CommitQueue {
+    queue: mpsc::Sender<Command>,
     notes: Arc<Notes>,
 }
 
@@ -81,37 +81,37 @@ struct Notes {
     commit: Mutex<u64>,
     is_at_rest: Condvar,
     /// Where commits are noted, if anybody wants to know.
-    figures: OnceLock<CommitFigures>,
+    figures: OnceLock<CommitMetrics>,
 }
 
-/// An order that was carried out and waits to be answered.
+/// A command that was carried out and waits to be answered.
 type Answer = Box<dyn FnOnce(Option<&StoreError>) + Send>;
 
-// === impl Writer ===
+// === impl CommitQueue ===
 
-impl Writer {
+impl CommitQueue {
     /// Starts the thread, after checking that the store is in order.
     pub(super) fn start(
         engine: Arc<dyn Engine>,
         settings: StoreSettings,
     ) -> Result<Self, StoreError> {
         let mut transaction = Transaction::new(&*engine);
-        let left = Left {
+        let left = PreviousRun {
             was_killed: engine.was_killed(),
-            newest: reading::newest_verdict(&*engine)?,
+            newest: topic_queries::newest_verdict(&*engine)?,
         };
-        let mut ledger = State::open(&mut transaction, settings, &left)?;
-        transaction.accept_order();
+        let mut state = State::open(&mut transaction, settings, &left)?;
+        transaction.accept_command();
         let notes = Arc::new(Notes::default());
         commit(&*engine, transaction, &notes)?;
-        keep_up(&*engine, &mut ledger, &notes)?;
+        keep_up(&*engine, &mut state, &notes)?;
         notes.tell_durable(&*engine)?;
-        let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
+        let (queue, commands) = mpsc::channel(QUEUE_LENGTH);
         let shared = Arc::clone(&notes);
         let started = thread::Builder::new()
             .name("store".to_owned())
             .spawn(clock::inherited(move || {
-                run(&*engine, ledger, orders, &shared);
+                run(&*engine, state, commands, &shared);
             }));
         match started {
             Ok(_) => Ok(Self { queue, notes }),
@@ -126,7 +126,7 @@ impl Writer {
 
     /// Reads between two commits if that can be had, so that nothing is seen that is not durable,
     /// nor anything missed that is about to move. Who reads so long that commits overtake it, as
-    /// through a whole list, sees what [`Writer::durable`] lets it.
+    /// through a whole list, sees what [`CommitQueue::durable`] lets it.
     pub(super) fn read_between_commits<T>(&self, read: impl Fn() -> T) -> T {
         self.notes.read_between_commits(read)
     }
@@ -137,38 +137,43 @@ impl Writer {
     }
 
     /// Notes from now on how long commits take, and what caps drop.
-    pub(super) fn measure_commits(&self, figures: CommitFigures) {
+    pub(super) fn measure_commits(&self, figures: CommitMetrics) {
         // Who came first is told; there is no second one in a process.
         let _ = self.notes.figures.set(figures);
     }
 
-    /// Hands an order over and waits until it is carried out.
-    pub(super) async fn order<T>(
+    /// Hands a command over and waits until it is carried out.
+    pub(super) async fn submit<T>(
         &self,
-        order: impl FnOnce(Reply<T>) -> Order,
+        command: impl FnOnce(Reply<T>) -> Command,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let gone = || {
             let failure = self.notes.failure.get().cloned();
             failure.unwrap_or_else(|| StoreError::Closed("its thread has ended".to_owned()))
         };
-        self.queue.send(order(reply)).await.map_err(|_| gone())?;
+        self.queue.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
 /// Works until every handle is dropped, or the engine fails.
-fn run(engine: &dyn Engine, mut ledger: State, mut orders: mpsc::Receiver<Order>, notes: &Notes) {
+fn run(
+    engine: &dyn Engine,
+    mut state: State,
+    mut commands: mpsc::Receiver<Command>,
+    notes: &Notes,
+) {
     let mut group = Vec::new();
-    while orders.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
+    while commands.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
         let mut answers: Vec<Answer> = Vec::new();
-        for order in group.drain(..) {
-            answers.push(carry_out(order, &mut ledger, &mut transaction, notes));
+        for command in group.drain(..) {
+            answers.push(carry_out(command, &mut state, &mut transaction, notes));
         }
         let committed = commit(engine, transaction, notes);
-        let committed = committed.and_then(|()| keep_up(engine, &mut ledger, notes));
-        let dropped = ledger.take_dropped();
+        let committed = committed.and_then(|()| keep_up(engine, &mut state, notes));
+        let dropped = state.take_dropped();
         if let Some(figures) = notes.figures.get() {
             figures.count(dropped);
         }
@@ -210,11 +215,11 @@ fn commit(
 }
 
 /// Does what is to be done before anybody is answered, a portion at a time.
-fn keep_up(engine: &dyn Engine, ledger: &mut State, notes: &Notes) -> Result<(), StoreError> {
-    while ledger.has_upkeep() {
+fn keep_up(engine: &dyn Engine, state: &mut State, notes: &Notes) -> Result<(), StoreError> {
+    while state.has_upkeep() {
         let mut transaction = Transaction::new(engine);
-        ledger.keep_up(&mut transaction)?;
-        transaction.accept_order();
+        state.keep_up(&mut transaction)?;
+        transaction.accept_command();
         commit(engine, transaction, notes)?;
     }
     Ok(())
@@ -293,49 +298,49 @@ impl Notes {
 }
 
 fn carry_out(
-    order: Order,
-    ledger: &mut State,
+    command: Command,
+    state: &mut State,
     transaction: &mut Transaction<'_, dyn Engine>,
     notes: &Notes,
 ) -> Answer {
-    match order {
-        Order::OpenTopic(topic, reply) => {
+    match command {
+        Command::OpenTopic(topic, reply) => {
             if let Some(figures) = notes.figures.get() {
                 figures.add_topic(&topic.name);
             }
-            settle(ledger.open_topic(transaction, topic), transaction, reply)
+            settle(state.open_topic(transaction, topic), transaction, reply)
         }
-        Order::Enter(topic, sites, reply) => {
-            settle(ledger.enter(transaction, topic, sites), transaction, reply)
+        Command::Enter(topic, sites, reply) => {
+            settle(state.enter(transaction, topic, sites), transaction, reply)
         }
-        Order::Take(topic, taking, reply) => {
-            settle(ledger.take(transaction, topic, taking), transaction, reply)
+        Command::Take(topic, taking, reply) => {
+            settle(state.take(transaction, topic, taking), transaction, reply)
         }
-        Order::AcceptClock(reply) => settle(ledger.accept_clock(transaction), transaction, reply),
-        Order::Edit(edit, reply) => settle(ledger.edit(transaction, edit), transaction, reply),
-        Order::Load(lines, reply) => {
+        Command::AcceptClock(reply) => settle(state.accept_clock(transaction), transaction, reply),
+        Command::Edit(edit, reply) => settle(state.edit(transaction, edit), transaction, reply),
+        Command::Load(lines, reply) => {
             let mut lines = lines.into_iter();
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
             settle(loaded, transaction, reply)
         }
-        Order::Renew(held, now, reply) => {
+        Command::Renew(held, now, reply) => {
             settle(claims::renew(transaction, held, now), transaction, reply)
         }
-        Order::Record(outcomes, reply) => {
-            settle(ledger.record(transaction, &outcomes), transaction, reply)
+        Command::Record(outcomes, reply) => {
+            settle(state.record(transaction, &outcomes), transaction, reply)
         }
     }
 }
 
-/// Keeps the changes of an order that went well, and makes ready to answer it.
+/// Keeps the changes of a command that went well, and makes ready to answer it.
 fn settle<T: Send + 'static>(
     result: Result<T, StoreError>,
     transaction: &mut Transaction<'_, dyn Engine>,
     reply: Reply<T>,
 ) -> Answer {
     match result {
-        Ok(_) => transaction.accept_order(),
-        Err(_) => transaction.reject_order(),
+        Ok(_) => transaction.accept_command(),
+        Err(_) => transaction.reject_command(),
     }
     Box::new(move |failure| {
         let result = match failure {
@@ -402,7 +407,7 @@ mod tests {
             while self.is_held.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
-            // As long as a disk takes, so that orders have time to gather.
+            // As long as a disk takes, so that commands have time to gather.
             thread::sleep(Duration::from_millis(5));
             self.syncs.fetch_add(1, Ordering::Relaxed);
             self.log.lock().unwrap().push("sync");
@@ -456,7 +461,7 @@ mod tests {
         let engine = Arc::new(Watched::default());
         let (store, topic) = opened(&engine).await;
         let before = engine.syncs.load(Ordering::Relaxed);
-        let orders = (0..200).map(|number| {
+        let commands = (0..200).map(|number| {
             let (store, engine) = (store.clone(), Arc::clone(&engine));
             tokio::spawn(async move {
                 let asked = engine.syncs.load(Ordering::Relaxed);
@@ -464,11 +469,11 @@ mod tests {
                 assert!(engine.syncs.load(Ordering::Relaxed) > asked);
             })
         });
-        for order in orders.collect::<Vec<_>>() {
-            order.await.unwrap();
+        for command in commands.collect::<Vec<_>>() {
+            command.await.unwrap();
         }
         let syncs = engine.syncs.load(Ordering::Relaxed) - before;
-        assert!(syncs < 50, "{syncs} syncs for 200 orders");
+        assert!(syncs < 50, "{syncs} syncs for 200 commands");
         let log = engine.log.lock().unwrap();
         let pairs: Vec<&[&str]> = log.chunks(2).collect();
         assert!(
@@ -485,12 +490,12 @@ mod tests {
         store.enter(topic, sites).await.unwrap();
         let before = engine.syncs.load(Ordering::Relaxed);
         for taken in 1..=20 {
-            let taking = Taking::any(1, clock::now());
+            let taking = TakeRequest::any(1, clock::now());
             assert_eq!(store.take(topic, taking).await.unwrap().sites.len(), 1);
             assert_eq!(engine.syncs.load(Ordering::Relaxed), before + taken);
         }
         // There is nobody left: nothing is written, so nothing is synced.
-        let taking = Taking::any(1, clock::now());
+        let taking = TakeRequest::any(1, clock::now());
         assert!(store.take(topic, taking).await.unwrap().sites.is_empty());
         assert_eq!(engine.syncs.load(Ordering::Relaxed), before + 20);
         let log = engine.log.lock().unwrap();
@@ -540,14 +545,14 @@ mod tests {
         let engine = Arc::new(Watched::default());
         let (store, topic) = opened(&engine).await;
         store.enter(topic, vec![site(1)]).await.unwrap();
-        let taking = Taking::any(1, clock::now());
+        let taking = TakeRequest::any(1, clock::now());
         let taken = store.take(topic, taking).await.unwrap().sites;
         let visit = SiteVisit::entering(&taken[0].entrance);
         let report = SiteReport {
             verdict: Verdict::Relevant,
             ..SiteReport::interrupted(visit, ModelFingerprint::from_bits(1))
         };
-        let outcome = Outcome {
+        let outcome = VisitOutcome {
             claim: taken[0].claim.clone(),
             report,
             edges: Vec::new(),

@@ -64,7 +64,7 @@ impl Import {
     }
 
     fn write(&self, mut changes: Transaction<'_, dyn Engine>) -> Result<(), StoreError> {
-        changes.accept_order();
+        changes.accept_command();
         let changes = changes.into_changes();
         let keys: Vec<Vec<u8>> = changes.keys().cloned().collect();
         self.engine.apply(changes)?;

@@ -22,7 +22,7 @@ const BORDER_CAP: &str = "border_sites";
 
 /// What is noted with every commit.
 #[derive(Debug, Clone)]
-pub(super) struct CommitFigures {
+pub(super) struct CommitMetrics {
     pub(super) duration: Histogram,
     dropped: IntCounterVec,
 }
@@ -51,7 +51,7 @@ pub(super) fn add_size(metrics: &Metrics, engine: &Arc<dyn Engine>) {
 }
 
 /// Adds what is noted with every commit.
-pub(super) fn add_commits(metrics: &Metrics) -> CommitFigures {
+pub(super) fn add_commits(metrics: &Metrics) -> CommitMetrics {
     let seconds = exponential_buckets(0.000_5, 2.0, 14).expect(WELL_FORMED);
     let options = HistogramOpts::new(
         "sitescout_store_commit_duration_seconds",
@@ -63,15 +63,15 @@ pub(super) fn add_commits(metrics: &Metrics) -> CommitFigures {
         "Sites that a cap kept out of the border (sites_per_source) or made leave it (border_sites)",
     );
     let dropped = IntCounterVec::new(options, &["topic", "cap"]).expect(WELL_FORMED);
-    CommitFigures {
+    CommitMetrics {
         duration: metrics.add(duration),
         dropped: metrics.add(dropped),
     }
 }
 
-// === impl CommitFigures ===
+// === impl CommitMetrics ===
 
-impl CommitFigures {
+impl CommitMetrics {
     /// Gives a topic its series, so that their first increase can be seen.
     pub(super) fn add_topic(&self, topic: &str) {
         for cap in [SOURCE_CAP, BORDER_CAP] {
@@ -132,7 +132,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let open = || KeyValueStore::open(directory.path(), &StoreSettings::default());
         let (metrics, store) = (Metrics::new(), open().unwrap());
-        store.add_figures_to(&metrics);
+        store.register_metrics(&metrics);
         let size = || {
             let figures = metrics.render();
             let mut sizes = figures

@@ -35,7 +35,6 @@
 //! - A verdict can be read when it is durable, and not before.
 //! - A store that was begun is never begun anew: if its records are gone, it is refused.
 
-mod browsing;
 mod claims;
 mod curve;
 mod directory;
@@ -46,17 +45,18 @@ mod engine;
 mod group_commit;
 mod import;
 mod keys;
-mod listing;
+mod list_changes;
 mod metrics;
 #[cfg(test)]
 mod power_loss;
 mod progress;
-mod reading;
 mod rechecks;
 mod records;
+mod site_queries;
 mod sled_engine;
 mod state;
 mod suspects;
+mod topic_queries;
 mod transaction;
 mod upkeep;
 mod verdicts;
@@ -80,17 +80,17 @@ use crate::web::{
     ModelFingerprint, PageKind, PageUrl, Platforms, SiteId, SiteReport, StepOutcome, StopReason,
     Verdict,
 };
-use browsing::Reader;
 pub use curve::CurvePoint;
 pub use directory::{
     Block, ChangeReason, Decision, DumpStore, Edit, EditStore, Edited, FeedEntry, FoundSite, Heads,
-    ListChange, Opinion, ReadStore, SequenceOrder, SitePlace, SitePortion, SiteQuery, VerdictKind,
+    ListChange, Opinion, ReadStore, SiteBatch, SiteCursor, SiteQuery, SortOrder, VerdictKind,
 };
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
-use group_commit::{Order, Writer};
+use group_commit::{Command, CommitQueue};
 pub use import::Import;
 pub use progress::{PageWindow, Progress, Tally};
+use site_queries::Reader;
 use sled_engine::SledEngine;
 
 /// What crawlers need of a store. Verbs are few and batched, and hand nothing out that refers back.
@@ -103,12 +103,12 @@ pub trait CrawlStore: ReadStore {
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError>;
 
     /// Hands out sites to be visited: those that were deferred and are due, some that are to
-    /// be looked at again, then the best of the border. Seats that are left go to more of those
+    /// be looked at again, then the best of the border. Slots that are left go to more of those
     /// that are to be looked at again. Durable when it returns.
     ///
     /// A site under which processes have died is handed out alone: not before all others are
     /// reported on, and none other until it is.
-    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError>;
+    async fn take(&self, topic: TopicId, taking: TakeRequest) -> Result<Taken, StoreError>;
 
     /// Gives claims more time, counted from `now`. Those that have ended are not returned, and reports
     /// under them will be stale.
@@ -116,7 +116,7 @@ pub trait CrawlStore: ReadStore {
 
     /// Records what became of sites that were handed out. Durable when it returns. For each
     /// outcome, what came of it.
-    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError>;
+    async fn record(&self, outcomes: Vec<VisitOutcome>) -> Result<Vec<Recorded>, StoreError>;
 
     /// Addresses at which so many sites were judged, or more, as
     /// [`shared_address`](crate::web::shared_address) has them.
@@ -181,7 +181,7 @@ pub struct BorderCaps {
 
 /// Which sites are to be handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taking {
+pub struct TakeRequest {
     /// So many at most.
     pub most: usize,
     /// So many of them to be looked at again, while there are others.
@@ -267,7 +267,7 @@ pub struct NewSite {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Taken {
     /// The sites, in order.
-    pub sites: Vec<TakenSite>,
+    pub sites: Vec<ClaimedSite>,
     /// Whether there may be more, which wait because a site is visited alone, or is to be.
     pub is_held_back: bool,
 }
@@ -294,7 +294,7 @@ pub struct Owner(u64);
 
 /// A site that was handed out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TakenSite {
+pub struct ClaimedSite {
     /// The right to visit it.
     pub claim: Claim,
     /// Where to enter it.
@@ -317,7 +317,7 @@ pub struct TakenSite {
 
 /// What became of a site that was handed out.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct VisitOutcome {
     /// The claim under which it was visited.
     pub claim: Claim,
     /// What the visit found.
@@ -428,7 +428,7 @@ pub struct JudgedSite {
 
 /// Everything known about a site.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SiteFile {
+pub struct SiteDetail {
     /// The site.
     pub site: SiteId,
     /// Where to enter it.
@@ -574,7 +574,7 @@ const LINES_AHEAD: usize = 256;
 #[derive(Clone)]
 pub struct KeyValueStore {
     engine: Arc<dyn Engine>,
-    writer: Writer,
+    commits: CommitQueue,
     /// Places for readers of lists and files of sites, however many there are.
     browsers: Arc<Semaphore>,
 }
@@ -607,10 +607,10 @@ impl KeyValueStore {
     }
 
     fn over(engine: Arc<dyn Engine>, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let writer = Writer::start(Arc::clone(&engine), settings.clone())?;
+        let commits = CommitQueue::start(Arc::clone(&engine), settings.clone())?;
         Ok(Self {
             engine,
-            writer,
+            commits,
             browsers: Arc::new(Semaphore::new(BROWSERS)),
         })
     }
@@ -619,7 +619,7 @@ impl KeyValueStore {
     /// before it, or more than five years after, is an error: certificates would be refused,
     /// evidence forgotten, and rechecks put off by years.
     pub async fn check_clock(&self) -> Result<(), StoreError> {
-        let newest = self.read(reading::newest_verdict).await?;
+        let newest = self.read(topic_queries::newest_verdict).await?;
         let now = clock::now();
         match newest.filter(|newest| !clock::is_believable(now, *newest)) {
             Some(newest) => Err(StoreError::WrongClock { now, newest }),
@@ -630,7 +630,7 @@ impl KeyValueStore {
     /// Believes the clock of this machine, whatever the verdicts say: times that are later than now
     /// are set right.
     pub async fn accept_clock(&self) -> Result<(), StoreError> {
-        self.writer.order(Order::AcceptClock).await
+        self.commits.submit(Command::AcceptClock).await
     }
 
     /// Bytes on the disk.
@@ -643,9 +643,9 @@ impl KeyValueStore {
     ///
     /// # Panics
     /// If the metrics have those of a store already.
-    pub fn add_figures_to(&self, metrics: &Metrics) {
+    pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::add_size(metrics, &self.engine);
-        self.writer.measure_commits(metrics::add_commits(metrics));
+        self.commits.measure_commits(metrics::add_commits(metrics));
     }
 
     /// Reads what is durable by now.
@@ -656,10 +656,10 @@ impl KeyValueStore {
         // It is never closed. The place is held by whoever reads, not by whoever waits for it and
         // may have gone away.
         let place = Arc::clone(&self.browsers).acquire_owned().await;
-        let writer = self.writer.clone();
+        let commits = self.commits.clone();
         self.read(move |engine| {
             let _place = place;
-            writer.read_between_commits(|| read(Reader::new(engine, writer.durable())))
+            commits.read_between_commits(|| read(Reader::new(engine, commits.durable())))
         })
         .await
     }
@@ -683,42 +683,42 @@ impl KeyValueStore {
 #[async_trait]
 impl CrawlStore for KeyValueStore {
     async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError> {
-        self.writer
-            .order(|reply| Order::OpenTopic(topic, reply))
+        self.commits
+            .submit(|reply| Command::OpenTopic(topic, reply))
             .await
     }
 
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError> {
-        self.writer
-            .order(|reply| Order::Enter(topic, sites, reply))
+        self.commits
+            .submit(|reply| Command::Enter(topic, sites, reply))
             .await
     }
 
-    async fn take(&self, topic: TopicId, taking: Taking) -> Result<Taken, StoreError> {
-        self.writer
-            .order(|reply| Order::Take(topic, taking, reply))
+    async fn take(&self, topic: TopicId, taking: TakeRequest) -> Result<Taken, StoreError> {
+        self.commits
+            .submit(|reply| Command::Take(topic, taking, reply))
             .await
     }
 
     async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError> {
-        self.writer
-            .order(|reply| Order::Renew(claims, now, reply))
+        self.commits
+            .submit(|reply| Command::Renew(claims, now, reply))
             .await
     }
 
-    async fn record(&self, outcomes: Vec<Outcome>) -> Result<Vec<Recorded>, StoreError> {
-        self.writer
-            .order(|reply| Order::Record(outcomes, reply))
+    async fn record(&self, outcomes: Vec<VisitOutcome>) -> Result<Vec<Recorded>, StoreError> {
+        self.commits
+            .submit(|reply| Command::Record(outcomes, reply))
             .await
     }
 
     async fn full_addresses(&self, topic: TopicId, sites: u32) -> Result<Vec<IpAddr>, StoreError> {
-        self.read(move |engine| reading::full_addresses(engine, topic, sites))
+        self.read(move |engine| topic_queries::full_addresses(engine, topic, sites))
             .await
     }
 
     async fn next_due(&self, topic: TopicId) -> Result<NextDue, StoreError> {
-        self.read(move |engine| reading::next_due(engine, topic))
+        self.read(move |engine| topic_queries::next_due(engine, topic))
             .await
     }
 }
@@ -726,16 +726,16 @@ impl CrawlStore for KeyValueStore {
 #[async_trait]
 impl ReadStore for KeyValueStore {
     async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
-        self.read(move |engine| reading::progress(engine, topic))
+        self.read(move |engine| topic_queries::progress(engine, topic))
             .await
     }
 
     async fn topics(&self) -> Result<Vec<(String, TopicId)>, StoreError> {
-        self.read(reading::topics).await
+        self.read(topic_queries::topics).await
     }
 
     async fn totals(&self, topic: TopicId) -> Result<TopicTotals, StoreError> {
-        self.read(move |engine| reading::totals(engine, topic))
+        self.read(move |engine| topic_queries::totals(engine, topic))
             .await
     }
 
@@ -745,12 +745,12 @@ impl ReadStore for KeyValueStore {
         after: u64,
         most: usize,
     ) -> Result<Vec<JudgedSite>, StoreError> {
-        let durable = self.writer.durable();
-        self.read(move |engine| reading::judged(engine, topic, after, most, durable))
+        let durable = self.commits.durable();
+        self.read(move |engine| topic_queries::judged(engine, topic, after, most, durable))
             .await
     }
 
-    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteFile>, StoreError> {
+    async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteDetail>, StoreError> {
         let site = site.clone();
         self.browse(move |reader| reader.site(topic, &site)).await
     }
@@ -769,7 +769,7 @@ impl ReadStore for KeyValueStore {
         self.browse(|reader| reader.identity()).await
     }
 
-    async fn find(&self, query: SiteQuery) -> Result<SitePortion, StoreError> {
+    async fn find(&self, query: SiteQuery) -> Result<SiteBatch, StoreError> {
         self.browse(move |reader| reader.find(&query)).await
     }
 
@@ -818,12 +818,12 @@ impl ReadStore for KeyValueStore {
     }
 
     async fn heads(&self) -> Result<Heads, StoreError> {
-        Ok(self.writer.heads().borrow().clone())
+        Ok(self.commits.heads().borrow().clone())
     }
 
     async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError> {
         let is_new = |heads: &Heads| heads.lists.get(&topic).is_some_and(|last| *last > after);
-        match self.writer.heads().wait_for(is_new).await {
+        match self.commits.heads().wait_for(is_new).await {
             Ok(_) => Ok(()),
             Err(_) => Err(StoreError::Closed("its thread has ended".to_owned())),
         }
@@ -841,7 +841,9 @@ impl EditStore for KeyValueStore {
     }
 
     async fn edit(&self, edit: Edit) -> Result<Edited, StoreError> {
-        self.writer.order(|reply| Order::Edit(edit, reply)).await
+        self.commits
+            .submit(|reply| Command::Edit(edit, reply))
+            .await
     }
 }
 
@@ -857,7 +859,9 @@ impl DumpStore for KeyValueStore {
     }
 
     async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
-        self.writer.order(|reply| Order::Load(lines, reply)).await
+        self.commits
+            .submit(|reply| Command::Load(lines, reply))
+            .await
     }
 }
 
@@ -883,9 +887,9 @@ impl TopicId {
     }
 }
 
-// === impl TakenSite ===
+// === impl ClaimedSite ===
 
-impl TakenSite {
+impl ClaimedSite {
     /// The site.
     #[must_use]
     pub fn site(&self) -> &SiteId {
@@ -918,10 +922,10 @@ impl Taken {
     }
 }
 
-// === impl Taking ===
+// === impl TakeRequest ===
 
-impl Taking {
-    /// Sites of any kind, as many as there are seats.
+impl TakeRequest {
+    /// Sites of any kind, as many as there are slots.
     #[must_use]
     pub fn any(most: usize, now: SystemTime) -> Self {
         Self {

@@ -29,8 +29,8 @@ use tokio::time::Instant;
 use super::engine::{Changes, Engine, Entry};
 use super::sled_engine::SledEngine;
 use super::{
-    BorderCaps, CrawlStore, KeyValueStore, NewEdge, NewSite, Outcome, Rank, Ranking, ReadStore,
-    Resolution, Standing, StoreError, TakenSite, Taking, TopicOpening,
+    BorderCaps, ClaimedSite, CrawlStore, KeyValueStore, NewEdge, NewSite, Rank, Ranking, ReadStore,
+    Resolution, Standing, StoreError, TakeRequest, TopicOpening, VisitOutcome,
 };
 use crate::config::{OldVerdicts, StoreSettings};
 use crate::telemetry::clock;
@@ -293,8 +293,8 @@ async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<
         // Nothing had entered by the last sync.
         store.enter(topic, vec![new_site(ALL_SITES)]).await?;
     }
-    let taken = store.take(topic, Taking::any(1, clock::now())).await?;
-    let outcome = Outcome {
+    let taken = store.take(topic, TakeRequest::any(1, clock::now())).await?;
+    let outcome = VisitOutcome {
         resolution: Resolution::Judged,
         ..outcome(&taken.sites[0], &mut Xoshiro256PlusPlus::seed_from_u64(1))
     };
@@ -353,7 +353,7 @@ fn new_site(number: u64) -> NewSite {
 }
 
 /// A verdict on a site with some evidence and edges, or a visit to be repeated at once.
-fn outcome(taken: &TakenSite, random: &mut Xoshiro256PlusPlus) -> Outcome {
+fn outcome(taken: &ClaimedSite, random: &mut Xoshiro256PlusPlus) -> VisitOutcome {
     let pages = random.gen_range(0..4);
     let steps = (0..pages).map(|number| {
         let path = "path/".repeat(random.gen_range(0..30));
@@ -383,7 +383,7 @@ fn outcome(taken: &TakenSite, random: &mut Xoshiro256PlusPlus) -> Outcome {
         true => Resolution::Judged,
         false => Resolution::Deferred(SystemTime::UNIX_EPOCH),
     };
-    Outcome {
+    VisitOutcome {
         claim: taken.claim.clone(),
         report,
         edges,
@@ -407,7 +407,7 @@ async fn crawl(disk: Arc<ObservedDisk>, rounds: usize, seed: u64) -> Result<(), 
     for _ in 0..rounds {
         let mut taken = Vec::new();
         for _ in 0..TAKES_PER_ROUND {
-            let taking = Taking::any(random.gen_range(1..4), clock::now());
+            let taking = TakeRequest::any(random.gen_range(1..4), clock::now());
             taken.extend(store.take(topic, taking).await?.sites);
         }
         for portion in taken.chunks(16) {

@@ -157,7 +157,7 @@ impl Progress {
         clippy::cast_precision_loss,
         reason = "there are far fewer than 2^53 pages on the web"
     )]
-    pub fn is_too_dear(&self, factor: f64) -> bool {
+    pub fn has_pprs_risen(&self, factor: f64) -> bool {
         let Some(best) = self.best.filter(|_| self.watched.is_full()) else {
             return false;
         };
@@ -241,10 +241,14 @@ mod tests {
         }
         // Of the last ten visits three were finds: at 6 and 8; and the one at 4 has left.
         assert_eq!(pprs(&progress), Some(10.0));
-        assert!(!progress.is_too_dear(3.0), "2.5 times the best");
+        assert!(!progress.has_pprs_risen(3.0), "2.5 times the best");
         progress.add(visit(2, false));
         progress.add(visit(2, false));
-        assert!(progress.is_too_dear(3.0), "one find: {:?}", pprs(&progress));
+        assert!(
+            progress.has_pprs_risen(3.0),
+            "one find: {:?}",
+            pprs(&progress)
+        );
     }
 
     #[test]
@@ -254,12 +258,12 @@ mod tests {
         for _ in 0..48 {
             progress.add(visit(2, false));
         }
-        assert!(!progress.is_too_dear(2.0));
+        assert!(!progress.has_pprs_risen(2.0));
         let mut progress = Progress::new(10, MODEL);
         for _ in 0..100 {
             progress.add(visit(2, false));
         }
-        assert!(!progress.is_too_dear(2.0), "no best to compare with");
+        assert!(!progress.has_pprs_risen(2.0), "no best to compare with");
         assert_eq!(pprs(&progress), None);
         assert_eq!(progress.watched.sum().harvest(), Some(0.0));
         assert_eq!(Tally::default().harvest(), None);
@@ -302,24 +306,24 @@ mod tests {
         let mut dear = Progress::new(10, MODEL);
         dear.add(visit(10, true));
         dear.add(visit(10, false));
-        assert!(dear.is_too_dear(1.0));
+        assert!(dear.has_pprs_risen(1.0));
         let mut same = dear.clone();
         same.go_on(10, MODEL);
         assert_eq!(same, dear);
         let mut other_model = dear.clone();
         other_model.go_on(10, ModelFingerprint::from_bits(2));
-        assert!(!other_model.is_too_dear(1.0));
+        assert!(!other_model.has_pprs_risen(1.0));
         assert_eq!(
             other_model.paper, dear.paper,
             "figures are about all models"
         );
         let mut longer = dear.clone();
         longer.go_on(20, MODEL);
-        assert!(!longer.is_too_dear(1.0), "it is not full");
+        assert!(!longer.has_pprs_risen(1.0), "it is not full");
         longer.add(visit(10, true));
         assert_eq!(pprs(&longer), Some(20.0), "what was known counts");
         let mut shorter = dear.clone();
         shorter.go_on(5, MODEL);
-        assert!(!shorter.is_too_dear(1.0), "it never had a find");
+        assert!(!shorter.has_pprs_risen(1.0), "it never had a find");
     }
 }

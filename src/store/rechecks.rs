@@ -12,16 +12,13 @@ use std::time::{Duration, SystemTime};
 use crate::web::{SiteId, Verdict};
 
 use super::TopicId;
-use super::engine::Engine;
 use super::keys;
 use super::records::{self, Phase};
-use super::transaction::Transaction;
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+use super::transaction::OpenTransaction;
 
 /// Where in its life a site is whose verdict stands, and that was last looked at then.
 pub(super) fn phase_after(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     verdict: Verdict,
@@ -37,7 +34,7 @@ pub(super) fn phase_after(
 
 /// Puts a site into the index.
 pub(super) fn schedule(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     due: u64,
@@ -48,7 +45,12 @@ pub(super) fn schedule(
 }
 
 /// Takes a site out of the index, if it is there.
-pub(super) fn cancel(changes: Changing<'_, '_>, topic: TopicId, site: &SiteId, phase: Phase) {
+pub(super) fn cancel(
+    changes: OpenTransaction<'_, '_>,
+    topic: TopicId,
+    site: &SiteId,
+    phase: Phase,
+) {
     if let Phase::Recheck(due) = phase {
         changes.remove(keys::recheck(topic, due, site));
     }

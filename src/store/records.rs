@@ -16,7 +16,7 @@ use crate::web::{
     StopReason, TellingWord, UndecidedReason, Verdict,
 };
 
-use super::listing;
+use super::list_changes;
 use super::versions::{Record, first_form};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
@@ -326,7 +326,7 @@ impl VerdictRecord {
     /// How much the decision of an editor would teach; none if there is no verdict to learn from.
     pub(super) fn usefulness(&self) -> Option<f64> {
         let is_decided = self.verdict().undecided_reason().is_none();
-        is_decided.then(|| listing::usefulness(self.confidence, self.rank))
+        is_decided.then(|| list_changes::usefulness(self.confidence, self.rank))
     }
 
     pub(super) fn address(&self) -> Option<std::net::IpAddr> {

@@ -316,7 +316,7 @@ impl Engine for SledEngine {
 
     fn sync(&self) -> Result<(), StoreError> {
         let db = self.db.clone();
-        let flushed = insistently(PATIENCE, move || db.flush());
+        let flushed = with_retries(PATIENCE, move || db.flush());
         self.noted(flushed.map_err(|error| self.failed(error)))?;
         // Before the log that refers to them.
         let synced = self.sync_blobs().and_then(|()| self.log.sync_data());
@@ -428,7 +428,7 @@ fn write_mark(mark: &Path) -> io::Result<()> {
 }
 
 /// Asks, and asks again, each time with twice the patience, until there is an answer.
-fn insistently<T: Send + 'static>(
+fn with_retries<T: Send + 'static>(
     mut patience: Duration,
     ask: impl Fn() -> T + Clone + Send + 'static,
 ) -> T {
@@ -591,7 +591,7 @@ mod tests {
         let calls: Arc<(Mutex<u32>, Condvar)> = Arc::default();
         let (sender, answer) = mpsc::channel();
         thread::spawn(move || {
-            let answer = insistently(Duration::from_millis(1), move || {
+            let answer = with_retries(Duration::from_millis(1), move || {
                 let mut called = calls.0.lock().unwrap();
                 *called += 1;
                 calls.1.notify_all();

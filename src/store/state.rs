@@ -18,18 +18,16 @@ use super::curve;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::metrics::DroppedSites;
-use super::reading;
 use super::records::{
     self, Phase, SiteRecord, StoreRecord, TopicNumber, TopicRecord, VerdictRecord,
 };
-use super::transaction::Transaction;
+use super::topic_queries;
+use super::transaction::{OpenTransaction, Transaction};
 use super::upkeep::{self, Upkeep};
 use super::{
     BorderCaps, NewSite, Owner, Progress, Rank, Ranking, StoreError, TopicId, TopicOpening,
     TopicTotals,
 };
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// A store that was not used for longer forgets its oldest evidence at the start after the next.
 const LONGEST_AWAY: Duration = Duration::from_hours(30 * 24);
@@ -68,7 +66,7 @@ pub(super) struct State {
 }
 
 /// What the process before has left.
-pub(super) struct Left {
+pub(super) struct PreviousRun {
     /// Whether it was killed.
     pub(super) was_killed: bool,
     /// When its newest verdict was recorded.
@@ -91,9 +89,9 @@ pub(super) struct OpenTopic {
 impl State {
     /// Begins a store, or puts one in order that was left in the middle of its work.
     pub(super) fn open(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         settings: StoreSettings,
-        left: &Left,
+        left: &PreviousRun,
     ) -> Result<Self, StoreError> {
         if changes.get::<StoreRecord>(keys::STORE)?.is_none() {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());
@@ -130,7 +128,10 @@ impl State {
     }
 
     /// Believes the clock, whatever the store says: times that are later are set right.
-    pub(super) fn accept_clock(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+    pub(super) fn accept_clock(
+        &mut self,
+        changes: OpenTransaction<'_, '_>,
+    ) -> Result<(), StoreError> {
         self.newest = Some(clock::now());
         let now = records::seconds(clock::now());
         changes.put(keys::NEWEST.to_vec(), &now);
@@ -152,7 +153,7 @@ impl State {
     }
 
     /// Does a portion of it.
-    pub(super) fn keep_up(&mut self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+    pub(super) fn keep_up(&mut self, changes: OpenTransaction<'_, '_>) -> Result<(), StoreError> {
         let Some(upkeep) = self.upkeep.front_mut() else {
             return Ok(());
         };
@@ -183,7 +184,7 @@ impl State {
 
     pub(super) fn open_topic(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicOpening,
     ) -> Result<TopicId, StoreError> {
         let name = topic.ranking.name().to_owned();
@@ -262,7 +263,7 @@ impl State {
 
     pub(super) fn enter(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         sites: Vec<NewSite>,
     ) -> Result<usize, StoreError> {
@@ -300,7 +301,7 @@ impl State {
     /// afterwards, a point is missing, and nothing else.
     pub(super) fn extend_curve(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
     ) -> Result<(), StoreError> {
         let totals = topic_record(changes, topic)?.totals;
@@ -332,7 +333,10 @@ impl State {
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
     /// Those that are confirmed from time to time are younger than their numbers, but their
     /// evidence is renewed with them: they are passed over.
-    pub(super) fn forget_old_evidence(&self, changes: Changing<'_, '_>) -> Result<(), StoreError> {
+    pub(super) fn forget_old_evidence(
+        &self,
+        changes: OpenTransaction<'_, '_>,
+    ) -> Result<(), StoreError> {
         let oldest = self.age_clock() - self.settings.evidence_age;
         let aged_until: u64 = changes.get(keys::AGED)?.unwrap_or_default();
         let after = keys::sequence(aged_until);
@@ -341,7 +345,7 @@ impl State {
             .take(LOOKED_AT_FOR_AGE)
             .collect::<Result<_, _>>()?;
         for (key, value) in entries {
-            let (topic, site) = reading::verdict_place(&key, &value)?;
+            let (topic, site) = topic_queries::verdict_place(&key, &value)?;
             let Some(verdict) = changes.get::<VerdictRecord>(&keys::verdict(topic, &site))? else {
                 break;
             };
@@ -367,7 +371,7 @@ impl OpenTopic {
     /// Takes a site up, unless its registrable domain has its share already.
     pub(super) fn discover(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         entrance: &PageUrl,
         is_start: bool,
@@ -396,7 +400,7 @@ impl OpenTopic {
     /// Puts a site whose standing has changed where it belongs.
     pub(super) fn place(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         site: &SiteId,
         mut known: SiteRecord,
@@ -424,7 +428,7 @@ fn new_identity() -> u64 {
 }
 
 /// The next number of the sequence.
-pub(super) fn next_number(changes: Changing<'_, '_>) -> Result<u64, StoreError> {
+pub(super) fn next_number(changes: OpenTransaction<'_, '_>) -> Result<u64, StoreError> {
     let mut store = store(changes)?;
     store.last_seq += 1;
     changes.put(keys::STORE.to_vec(), &store);

@@ -24,12 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
-use super::transaction::Transaction;
+use super::transaction::{OpenTransaction, Transaction};
 use super::versions::{self, first_form};
 use super::{StoreError, TopicId};
 use crate::web::SiteId;
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// So many deaths with others under way make a site be visited alone.
 const DEATHS_IN_COMPANY: u32 = 2;
@@ -108,7 +106,7 @@ impl Suspects {
     /// Notes that a site is handed out to be visited alone.
     pub(super) fn send_out_alone(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         site: &SiteId,
         is_first_out: bool,
@@ -133,7 +131,7 @@ impl Suspects {
 
 /// A process has died with these sites under way.
 pub(super) fn note_death(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     under_way: &[(TopicId, SiteId)],
 ) -> Result<(), StoreError> {
     if under_way.is_empty() {
@@ -162,7 +160,7 @@ pub(super) fn note_death(
 
 /// A visit has come to its end.
 pub(super) fn clear(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
 ) -> Result<(), StoreError> {
@@ -175,7 +173,7 @@ pub(super) fn clear(
 
 /// A visit was broken off in order: it says nothing for or against the site.
 pub(super) fn put_back(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
 ) -> Result<(), StoreError> {
@@ -206,8 +204,8 @@ mod tests {
     use crate::config::{OldVerdicts, StoreSettings};
     use crate::store::engine::{Changes, MemoryEngine};
     use crate::store::{
-        BorderCaps, CrawlStore, KeyValueStore, NewSite, Outcome, Rank, Ranking, Resolution,
-        Standing, TakenSite, Taking, TopicOpening,
+        BorderCaps, ClaimedSite, CrawlStore, KeyValueStore, NewSite, Rank, Ranking, Resolution,
+        Standing, TakeRequest, TopicOpening, VisitOutcome,
     };
     use crate::telemetry::clock;
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, UndecidedReason};
@@ -215,9 +213,9 @@ mod tests {
     const MODEL: ModelFingerprint = ModelFingerprint::from_bits(1);
 
     /// What is left of a store when its process is killed.
-    struct Left(Arc<MemoryEngine>);
+    struct PreviousRun(Arc<MemoryEngine>);
 
-    impl Engine for Left {
+    impl Engine for PreviousRun {
         fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
             self.0.get(key)
         }
@@ -276,7 +274,7 @@ mod tests {
 
     impl Process {
         async fn start(left: &Arc<MemoryEngine>) -> Self {
-            let engine = Arc::new(Left(Arc::clone(left)));
+            let engine = Arc::new(PreviousRun(Arc::clone(left)));
             let store = KeyValueStore::over(engine, &StoreSettings::default()).unwrap();
             let opening = |name: &str| TopicOpening {
                 name: name.to_owned(),
@@ -298,8 +296,8 @@ mod tests {
             }
         }
 
-        async fn take_sites(&self, topic: TopicId, most: usize) -> Vec<TakenSite> {
-            let taking = Taking::any(most, clock::now());
+        async fn take_sites(&self, topic: TopicId, most: usize) -> Vec<ClaimedSite> {
+            let taking = TakeRequest::any(most, clock::now());
             self.store.take(topic, taking).await.unwrap().sites
         }
 
@@ -312,9 +310,9 @@ mod tests {
         }
 
         /// Judges a site that was handed out.
-        async fn judge(&self, taken: TakenSite) {
+        async fn judge(&self, taken: ClaimedSite) {
             let visit = SiteVisit::entering(&taken.entrance);
-            let outcome = Outcome {
+            let outcome = VisitOutcome {
                 claim: taken.claim,
                 report: SiteReport::refused(visit, UndecidedReason::Parked, MODEL),
                 edges: Vec::new(),

@@ -13,29 +13,32 @@ use super::versions::{self, Record};
 /// Changes on their way.
 pub(super) struct Transaction<'e, E: ?Sized> {
     engine: &'e E,
-    /// What earlier orders of the same group have changed.
+    /// What earlier commands of the same group have changed.
     changes: Changes,
-    /// What the order being carried out has changed.
-    order: Changes,
+    /// What the command being carried out has changed.
+    command: Changes,
 }
+
+/// A transaction over whichever engine the store has.
+pub(super) type OpenTransaction<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
     pub(super) fn new(engine: &'e E) -> Self {
         Self {
             engine,
             changes: Changes::new(),
-            order: Changes::new(),
+            command: Changes::new(),
         }
     }
 
-    /// Takes the changes of the order over into the group.
-    pub(super) fn accept_order(&mut self) {
-        self.changes.append(&mut self.order);
+    /// Takes the changes of the command over into the group.
+    pub(super) fn accept_command(&mut self) {
+        self.changes.append(&mut self.command);
     }
 
-    /// Forgets what the order has changed.
-    pub(super) fn reject_order(&mut self) {
-        self.order.clear();
+    /// Forgets what the command has changed.
+    pub(super) fn reject_command(&mut self) {
+        self.command.clear();
     }
 
     pub(super) fn into_changes(self) -> Changes {
@@ -43,15 +46,15 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
     }
 
     pub(super) fn put<R: Record>(&mut self, key: Vec<u8>, record: &R) {
-        self.order.insert(key, Some(versions::encode(record)));
+        self.command.insert(key, Some(versions::encode(record)));
     }
 
     pub(super) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.order.insert(key, Some(value));
+        self.command.insert(key, Some(value));
     }
 
     pub(super) fn remove(&mut self, key: Vec<u8>) {
-        self.order.insert(key, None);
+        self.command.insert(key, None);
     }
 
     pub(super) fn get<R: Record>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
@@ -60,7 +63,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
     }
 
     pub(super) fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.order.get(key).or_else(|| self.changes.get(key)) {
+        match self.command.get(key).or_else(|| self.changes.get(key)) {
             Some(changed) => Ok(changed.clone()),
             None => self.engine.get(key),
         }
@@ -112,7 +115,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
             Ok((key, Some(value)))
         });
         let group = Overlay::new(applied, changed(&self.changes));
-        let order = Overlay::new(group, changed(&self.order));
+        let order = Overlay::new(group, changed(&self.command));
         order.filter_map(|entry| match entry {
             Ok((key, Some(value))) => Some(Ok((key, value))),
             Ok((_, None)) => None,

@@ -17,22 +17,20 @@ use crate::config::HostLists;
 use crate::web::{ModelFingerprint, Platforms, SiteId};
 
 use super::edges::{DomainSum, remove_edges_to};
-use super::engine::{Engine, Entry};
+use super::engine::Entry;
 use super::keys::{self, kind};
-use super::listing::{self, Cause};
+use super::list_changes::{self, Cause};
 use super::metrics::DroppedSites;
 use super::rechecks;
 use super::records::{self, EdgeRecord, Phase, SiteRecord, TopicRecord, VerdictRecord};
 use super::state::{site_record, topic_record};
 use super::suspects;
-use super::transaction::Transaction;
+use super::transaction::OpenTransaction;
 use super::versions;
 use super::{Averaging, REJUDGED, Rank, Ranking, StoreError, TopicId};
 
 /// So many records are looked at in one transaction.
 const PORTION: usize = 10_000;
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// Work to be done before a topic is used.
 pub(super) struct Upkeep {
@@ -83,7 +81,7 @@ const LONGEST_DEFERRAL: u64 = 7 * 24 * 3_600;
 impl Upkeep {
     /// Notes that a border is to be sorted, whichever ranking opens the topic next.
     pub(super) fn rank(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         ranking: Arc<dyn Ranking>,
     ) -> Result<Self, StoreError> {
@@ -100,7 +98,7 @@ impl Upkeep {
     /// None if sites and edges are grouped by these platforms and this ranking already. Else notes
     /// that they are to be, by those that the topic is opened with next.
     pub(super) fn group(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         platforms: &Arc<Platforms>,
         ranking: &Arc<dyn Ranking>,
@@ -123,7 +121,7 @@ impl Upkeep {
 
     /// None if that was done already.
     pub(super) fn rejudge(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         model: ModelFingerprint,
         all: bool,
@@ -140,7 +138,7 @@ impl Upkeep {
     /// None if the sites stand there already. Else notes that they are to be, whatever the time
     /// is when the topic is opened next.
     pub(super) fn recheck(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         after: Option<Duration>,
     ) -> Result<Option<Self>, StoreError> {
@@ -170,15 +168,15 @@ impl Upkeep {
     /// None if the list was gone through by these lists of the operator. Else notes that it is to
     /// be, whatever they are when the topic is opened next.
     pub(super) fn review_list(
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         hosts: &Arc<HostLists>,
     ) -> Result<Option<Self>, StoreError> {
         let done: Option<u64> = changes.get(&keys::listed_by(topic))?;
-        if done == Some(listing::fingerprint(hosts)) {
+        if done == Some(list_changes::fingerprint(hosts)) {
             return Ok(None);
         }
-        changes.put(keys::listed_by(topic), &listing::UNDER_REVIEW);
+        changes.put(keys::listed_by(topic), &list_changes::UNDER_REVIEW);
         let (hosts, cause) = (Arc::clone(hosts), Cause::Reviewed);
         Ok(Some(Self {
             topic,
@@ -226,7 +224,7 @@ impl Upkeep {
     /// Does a portion, and says whether that was the last.
     pub(super) fn work(
         &mut self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         dropped: &mut DroppedSites,
     ) -> Result<bool, StoreError> {
         let topic = self.topic;
@@ -277,8 +275,8 @@ impl Upkeep {
                 Task::List { hosts, cause } => {
                     let site = keys::last_host(key);
                     let site = site.ok_or_else(|| StoreError::damaged(key, "it names no site"))?;
-                    listing::relist(changes, topic, &site, *cause, hosts)?;
-                    listing::ask_editors(changes, topic, &site, None)?;
+                    list_changes::relist(changes, topic, &site, *cause, hosts)?;
+                    list_changes::ask_editors(changes, topic, &site, None)?;
                 }
                 Task::DateVerdicts { now } => {
                     let mut verdict: VerdictRecord = versions::decode(key, value)?;
@@ -316,7 +314,7 @@ impl Upkeep {
     }
 
     /// Notes that it is done.
-    fn finish(&self, changes: Changing<'_, '_>, record: &mut TopicRecord) {
+    fn finish(&self, changes: OpenTransaction<'_, '_>, record: &mut TopicRecord) {
         let topic = self.topic;
         match &self.task {
             Task::Rank(ranking) => ranking.name().clone_into(&mut record.ordering),
@@ -332,7 +330,7 @@ impl Upkeep {
                 }
             }
             Task::List { hosts, .. } => {
-                changes.put(keys::listed_by(topic), &listing::fingerprint(hosts));
+                changes.put(keys::listed_by(topic), &list_changes::fingerprint(hosts));
             }
             // Rechecks are counted from the verdicts, anew.
             Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
@@ -349,7 +347,7 @@ impl Upkeep {
 
 /// Gives a site the place that a ranking gives it.
 fn rank(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     ranking: &dyn Ranking,
     key: &[u8],
@@ -361,7 +359,7 @@ fn rank(
 }
 
 fn put_ranked(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     ranking: &dyn Ranking,
     key: &[u8],
@@ -400,7 +398,7 @@ impl Averaging {
 
 /// Counts a site for its domain, and those who recommend it by theirs.
 fn group(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     platforms: &Platforms,
     ranking: &dyn Ranking,
@@ -454,7 +452,7 @@ fn group(
 /// Lets the lowest ranked of a border leave, those whose keys come before `before` if there is
 /// such a key; start sites stay. Returns the last key that was looked at, if there is more to do.
 fn trim(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     platforms: &Platforms,
     most: u64,
@@ -492,7 +490,7 @@ fn trim(
 
 /// Forgets everything about a site that was never visited; it may be found again.
 fn forget_site(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     domain: &str,
@@ -511,7 +509,7 @@ fn forget_site(
 
 /// Makes a site due that would wait longer than [`LONGEST_DEFERRAL`].
 fn date_deferral(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     key: &[u8],
     now: u64,
@@ -533,7 +531,7 @@ fn date_deferral(
 
 /// Makes a judged site due; says whether it was one.
 pub(super) fn make_due(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     verdict: &[u8],
 ) -> Result<bool, StoreError> {
@@ -554,7 +552,7 @@ pub(super) fn make_due(
 
 /// Gives a relevant site another time at which it is looked at again.
 fn reschedule(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     key: &[u8],
     verdict: &VerdictRecord,
@@ -577,7 +575,7 @@ mod tests {
     use super::*;
     use crate::config::OldVerdicts;
     use crate::store::{
-        BorderCaps, CrawlStore, KeyValueStore, NewSite, Standing, Taking, TopicOpening,
+        BorderCaps, CrawlStore, KeyValueStore, NewSite, Standing, TakeRequest, TopicOpening,
     };
     use crate::telemetry::clock;
 
@@ -628,7 +626,7 @@ mod tests {
         });
         store.enter(topic, entrances.collect()).await.unwrap();
         store.open_topic(opening(true)).await.unwrap();
-        let taking = Taking::any(sites, clock::now());
+        let taking = TakeRequest::any(sites, clock::now());
         let taken = store.take(topic, taking).await.unwrap().sites;
         let hosts = taken.iter().map(|taken| taken.site().to_string());
         let wanted = (1..=sites).rev().map(|number| format!("h{number}.example"));

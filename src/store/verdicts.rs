@@ -7,27 +7,25 @@ use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 
 use super::claims::{self, put_back};
 use super::edges::forget_edges;
-use super::engine::{Engine, Entry};
+use super::engine::Entry;
 use super::keys;
-use super::listing::{self, Cause};
+use super::list_changes::{self, Cause};
 use super::metrics::DroppedSites;
 use super::rechecks;
 use super::records::{self, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
 use super::state::{OpenTopic, State, next_number, progress, site_record, topic_record};
 use super::suspects;
-use super::transaction::Transaction;
+use super::transaction::OpenTransaction;
 use super::versions;
-use super::{Outcome, Recorded, Resolution, StoreError, Tally, TopicId, TopicTotals};
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
+use super::{Recorded, Resolution, StoreError, Tally, TopicId, TopicTotals, VisitOutcome};
 
 // === impl State ===
 
 impl State {
     pub(super) fn record(
         &mut self,
-        changes: Changing<'_, '_>,
-        outcomes: &[Outcome],
+        changes: OpenTransaction<'_, '_>,
+        outcomes: &[VisitOutcome],
     ) -> Result<Vec<Recorded>, StoreError> {
         let mut recorded = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
@@ -47,11 +45,11 @@ impl State {
 impl OpenTopic {
     fn record(
         &self,
-        changes: Changing<'_, '_>,
-        outcome: &Outcome,
+        changes: OpenTransaction<'_, '_>,
+        outcome: &VisitOutcome,
         dropped: &mut DroppedSites,
     ) -> Result<Recorded, StoreError> {
-        let Outcome { claim, report, .. } = outcome;
+        let VisitOutcome { claim, report, .. } = outcome;
         let (topic, site) = (claim.topic, claim.site.clone());
         let Some(held) = claims::held(changes, claim)? else {
             return Ok(Recorded::Stale);
@@ -110,9 +108,9 @@ impl OpenTopic {
         }
         changes.put(keys::site(topic, &site), &known);
         if outcome.resolution == Resolution::Judged {
-            listing::ask_editors(changes, topic, &site, old.as_ref())?;
+            list_changes::ask_editors(changes, topic, &site, old.as_ref())?;
             if let Some(seq) = recorded.seq() {
-                listing::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
+                list_changes::relist(changes, topic, &site, Cause::Judged(seq), &self.hosts)?;
             }
             for edge in &outcome.edges {
                 self.recommend(changes, topic, &site, edge, &mut record, dropped)?;
@@ -142,7 +140,7 @@ impl OpenTopic {
     /// Where in its life a site is that was looked at just now.
     fn phase_after(
         &self,
-        changes: Changing<'_, '_>,
+        changes: OpenTransaction<'_, '_>,
         topic: TopicId,
         site: &SiteId,
         verdict: Verdict,
@@ -155,8 +153,8 @@ impl OpenTopic {
 /// Gives a verdict its number and adds it to the totals; one that it replaces leaves them. One
 /// that says what the old one said keeps its number, and is not told again.
 fn judge(
-    changes: Changing<'_, '_>,
-    outcome: &Outcome,
+    changes: OpenTransaction<'_, '_>,
+    outcome: &VisitOutcome,
     old: Option<&VerdictRecord>,
     known: &SiteRecord,
     totals: &mut TopicTotals,
@@ -204,7 +202,7 @@ fn takes_room(verdict: Verdict) -> bool {
 
 /// An alias takes no share of its registrable domain.
 fn share_domain(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     domain: &str,
     was_alias: bool,
@@ -228,7 +226,7 @@ fn share_domain(
 /// Older versions counted each IPv6 address for itself. What they counted in a network is put
 /// together here, as soon as the network is met again.
 fn count_at(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     address: Option<IpAddr>,
     change: impl Fn(u32) -> u32,

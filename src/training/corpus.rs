@@ -107,14 +107,14 @@ impl Corpus {
         for fetcher in fetchers {
             let is_read = |at: &usize| matches!(walked.get(at), Some(Ok(_)));
             let unread: Vec<usize> = (0..labels.len()).filter(|at| !is_read(at)).collect();
-            let seats = Arc::new(Semaphore::new(limits.sites_at_once));
+            let slots = Arc::new(Semaphore::new(limits.sites_at_once));
             let mut walks = JoinSet::new();
             for at in unread {
-                let (fetcher, seats) = (Arc::clone(fetcher), Arc::clone(&seats));
+                let (fetcher, slots) = (Arc::clone(fetcher), Arc::clone(&slots));
                 let site = labels[at].site.clone();
                 walks.spawn(async move {
                     // The semaphore is never closed.
-                    let _seat = seats.acquire_owned().await;
+                    let _seat = slots.acquire_owned().await;
                     (at, walk(&*fetcher, &site, limits).await)
                 });
             }

@@ -11,8 +11,8 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 
 use crate::config::{HostLists, ListFormat};
-use crate::store::{JudgedSite, Opinion, ReadStore, SitePlace, SiteQuery, StoreError, TopicId};
-use crate::web::harmless_json;
+use crate::store::{JudgedSite, Opinion, ReadStore, SiteCursor, SiteQuery, StoreError, TopicId};
+use crate::web::sanitized_json;
 
 use super::view::{JudgedSiteView, date};
 
@@ -163,7 +163,7 @@ impl List {
     ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         let query = SiteQuery {
             topic: Some(self.topic),
-            after: Some(SitePlace::Number(after)),
+            after: Some(SiteCursor::Number(after)),
             most: PORTION,
             ..SiteQuery::default()
         };
@@ -174,7 +174,7 @@ impl List {
             is_listed: true,
         });
         let next = match portion.next {
-            Some(SitePlace::Number(number)) => Some(number),
+            Some(SiteCursor::Number(number)) => Some(number),
             _ => None,
         };
         Ok((lines.collect(), next))
@@ -234,7 +234,7 @@ impl Line {
                     decision,
                 };
                 let json = serde_json::to_string(&line);
-                harmless_json(json.expect("a line can be written as JSON"))
+                sanitized_json(json.expect("a line can be written as JSON"))
             }
         }
     }

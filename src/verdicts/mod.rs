@@ -16,13 +16,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::config::{EvidenceRetention, Settings};
 use crate::store::{
-    CrawlStore, JudgedSite, NewEdge, Outcome, Recorded, Resolution, StoreError, TakenSite,
+    ClaimedSite, CrawlStore, JudgedSite, NewEdge, Recorded, Resolution, StoreError, VisitOutcome,
 };
 use crate::telemetry::clock;
 use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub use list::{List, ListError, beside, put_in_place};
 pub use view::{
-    DecisionView, JudgedSiteView, RecommendedByView, RecommendsView, SiteFileView, StepView,
+    DecisionView, JudgedSiteView, RecommendedByView, RecommendsView, SiteDetailView, StepView,
     WordView, date,
 };
 
@@ -44,7 +44,7 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct EndedVisit {
     /// The site, as it was handed out.
-    pub taken: TakenSite,
+    pub taken: ClaimedSite,
     /// What the visit found.
     pub report: SiteReport,
     /// Whom the site recommends.
@@ -92,7 +92,7 @@ impl Ledger {
 
     /// Records visits, all of them or none, and returns the verdicts among them.
     pub async fn record(&self, visits: Vec<EndedVisit>) -> Result<Vec<ShownVerdict>, StoreError> {
-        let outcomes = visits.into_iter().map(|visit| Outcome {
+        let outcomes = visits.into_iter().map(|visit| VisitOutcome {
             rank: visit.taken.rank,
             resolution: self.resolution(&visit),
             keep_evidence: self.keeps_evidence(visit.report.verdict),
@@ -100,7 +100,7 @@ impl Ledger {
             edges: visit.edges,
             report: visit.report,
         });
-        let outcomes: Vec<Outcome> = outcomes.collect();
+        let outcomes: Vec<VisitOutcome> = outcomes.collect();
         let sites: Vec<SiteId> = outcomes
             .iter()
             .map(|outcome| outcome.report.site.clone())

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::store::{Decision, EvidenceStep, JudgedSite, Recommendation, SiteFile};
+use crate::store::{Decision, EvidenceStep, JudgedSite, Recommendation, SiteDetail};
 use crate::web::{PageKind, StepOutcome, StopReason, UndecidedReason};
 
 /// So many sites that recommend one are shown; popular ones have millions.
@@ -65,7 +65,7 @@ pub struct DecisionView {
 
 /// Everything known about a site, and why it was judged as it was
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct SiteFileView {
+pub struct SiteDetailView {
     /// The topic it was judged for
     pub topic: String,
     /// The site
@@ -221,10 +221,10 @@ impl From<Decision> for DecisionView {
     }
 }
 
-impl SiteFileView {
+impl SiteDetailView {
     /// What is known about a site for a topic of this name.
     #[must_use]
-    pub fn new(topic: &str, file: SiteFile) -> Self {
+    pub fn new(topic: &str, file: SiteDetail) -> Self {
         let evidence = file.evidence.unwrap_or_default();
         let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
         let recommends = evidence.recommends.into_iter();

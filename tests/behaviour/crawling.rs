@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::classify::SiteModel;
 use sitescout::config::{ResolveRule, Settings, TopicDefinition};
-use sitescout::external::{CrawlMetrics, EndReason, Seats, TopicCrawl};
+use sitescout::external::{CrawlMetrics, CrawlerSlots, EndReason, TopicCrawl};
 use sitescout::fetch::{Archive, FetchError, Fetcher};
 use sitescout::store::JudgedSite;
 use sitescout::store::KeyValueStore;
@@ -493,8 +493,8 @@ fn crawl_through(
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let store = Arc::new(KeyValueStore::in_memory().expect("memory"));
-        let seats = Seats::new(settings.external.crawlers);
-        let opening = crawl.open(store, fetcher, &metrics, &seats).await;
+        let slots = CrawlerSlots::new(settings.external.crawlers);
+        let opening = crawl.open(store, fetcher, &metrics, &slots).await;
         let external = opening.expect("a crawler");
         let start = "https://harbour-sailing.example/".parse();
         let start = start.expect("an address");

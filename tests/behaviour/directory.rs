@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sitescout::config::HostLists;
 use sitescout::store::{
-    CrawlStore, DumpStore, Edit, Edited, FeedEntry, KeyValueStore, ListChange, Opinion, ReadStore,
-    SequenceOrder, SitePlace, SiteQuery, TakenSite, Taking, TopicId, TopicOpening, VerdictKind,
+    ClaimedSite, CrawlStore, DumpStore, Edit, Edited, FeedEntry, KeyValueStore, ListChange,
+    Opinion, ReadStore, SiteCursor, SiteQuery, SortOrder, TakeRequest, TopicId, TopicOpening,
+    VerdictKind,
 };
 use sitescout::telemetry::clock;
 use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
@@ -232,9 +233,9 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
             [line(5, "good.example", "dropped", "blocked")]
         );
         decide(&shelf, "good.example", None).await;
-        let taking = Taking::any(9, clock::now());
+        let taking = TakeRequest::any(9, clock::now());
         let taken = shelf.take_sites(taking).await;
-        let handed_out = |taken: &TakenSite| (taken.site().to_string(), taken.is_blocked);
+        let handed_out = |taken: &ClaimedSite| (taken.site().to_string(), taken.is_blocked);
         let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();
         assert_eq!(handed_out, [("new.example".to_owned(), true)]);
         let refused = Verdict::Undecided(UndecidedReason::Blocked);
@@ -399,7 +400,7 @@ async fn sites_are_found_in_portions_of_any_size_in_any_order() {
             let query = SiteQuery { most, ..any_site() };
             assert_eq!(found(&**store, query.clone()).await, all);
             let newest = SiteQuery {
-                order: SequenceOrder::Newest,
+                order: SortOrder::Newest,
                 ..query.clone()
             };
             assert_eq!(
@@ -490,7 +491,7 @@ async fn sites_are_found_by_what_they_are() {
             ),
             (
                 SiteQuery {
-                    after: Some(SitePlace::Number(2)),
+                    after: Some(SiteCursor::Number(2)),
                     ..any_site()
                 },
                 &["parked.org"],

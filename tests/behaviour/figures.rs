@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use sitescout::classify::SiteModel;
 use sitescout::config::{FetchSettings, ResolveRule, Settings, StoreSettings};
-use sitescout::external::{CrawlMetrics, EndReason, ExternalCrawler, Goals, Seats, TopicCrawl};
+use sitescout::external::{
+    CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, Goals, TopicCrawl,
+};
 use sitescout::fetch::{FetchMetrics, Fetcher, LiveWeb};
 use sitescout::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use sitescout::store::{KeyValueStore, StoreError};
@@ -56,7 +58,7 @@ impl Process {
         let counted = FetchMetrics::register(&metrics);
         let fetcher = LiveWeb::new(&fetch, counted, None).expect("a fetcher");
         let store = open(directory).await;
-        store.add_figures_to(&metrics);
+        store.register_metrics(&metrics);
         let settings = Settings {
             fetch,
             ..Settings::default()
@@ -83,8 +85,8 @@ impl Process {
         });
         let store = Arc::clone(&self.store);
         // With one at a time the order of visits is the same every time.
-        let seats = Seats::new(1);
-        let opening = crawl.open(store, fetcher, &self.crawl, &seats);
+        let slots = CrawlerSlots::new(1);
+        let opening = crawl.open(store, fetcher, &self.crawl, &slots);
         opening.await.expect("a crawler")
     }
 

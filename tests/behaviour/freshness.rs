@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sitescout::config::Settings;
-use sitescout::external::{CrawlMetrics, EndReason, Goals, Seats, TopicCrawl};
+use sitescout::external::{CrawlMetrics, CrawlerSlots, EndReason, Goals, TopicCrawl};
 use sitescout::store::{DumpLine, DumpStore, JudgedSite, KeyValueStore, ReadStore, TopicTotals};
 use sitescout::telemetry::{Metrics, clock};
 use sitescout::web::{UndecidedReason, Verdict};
@@ -79,8 +79,8 @@ impl History {
         let mut shown = Vec::new();
         let (reason, totals) = self.runtime.block_on(async {
             let store = Arc::new(self.store.clone());
-            let seats = Seats::new(self.settings.external.crawlers);
-            let opening = crawl.open(store, web.clone(), &metrics, &seats).await;
+            let slots = CrawlerSlots::new(self.settings.external.crawlers);
+            let opening = crawl.open(store, web.clone(), &metrics, &slots).await;
             let external = opening.expect("a crawler");
             let start = self.start.parse().expect("an address");
             external.start_at(vec![start]).await.expect("a start");

@@ -180,7 +180,7 @@ fn a_topic_is_learned_and_found() {
 #[test]
 fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     let directory = tempfile::tempdir().expect("a directory");
-    // Fewer pages and seats than by default: this build is slow.
+    // Fewer pages and slots than by default: this build is slow.
     let settings = "[training]\npages_per_site = 8\n[external]\ncrawlers = 8\n";
     fs::write(directory.path().join("small.toml"), settings).expect("settings");
     let demo = "demo --config small.toml --sites 1000 --wanted 6 --topic chess --dir shown";

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde_json::Value;
 use sitescout::config::Settings;
-use sitescout::external::{CrawlMetrics, EndReason, Seats, TopicCrawl};
+use sitescout::external::{CrawlMetrics, CrawlerSlots, EndReason, TopicCrawl};
 use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
 use sitescout::store::{CrawlStore, KeyValueStore, NewSite, ReadStore};
 use sitescout::telemetry::{Metrics, clock};
@@ -133,12 +133,12 @@ fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled 
         web.began = Some(Instant::now());
         let web = Arc::new(web);
         let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
-        let seats = Seats::new(settings.external.crawlers);
+        let slots = CrawlerSlots::new(settings.external.crawlers);
         let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
         let crawl = TopicCrawl::new("sailing", model, &settings).expect("a fit model");
         let metrics = CrawlMetrics::register(&Metrics::new());
         let heard = Arc::clone(&told);
-        let opening = crawl.open(store.clone(), web.clone(), &metrics, &seats);
+        let opening = crawl.open(store.clone(), web.clone(), &metrics, &slots);
         let external = opening.await;
         let external = external
             .expect("it works")

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    Averaging, BorderCaps, CLAIM_TERM, Claim, CrawlStore, DumpStore, Edit, KeyValueStore, NewEdge,
-    NewSite, Outcome, Rank, Ranking, Recorded, Resolution, Standing, Store, StoreError, TakenSite,
-    Taking, Tally, TopicId, TopicOpening,
+    Averaging, BorderCaps, CLAIM_TERM, Claim, ClaimedSite, CrawlStore, DumpStore, Edit,
+    KeyValueStore, NewEdge, NewSite, Rank, Ranking, Recorded, Resolution, Standing, Store,
+    StoreError, TakeRequest, Tally, TopicId, TopicOpening, VisitOutcome,
 };
 use sitescout::telemetry::clock::{self, TestClock};
 use sitescout::web::{
@@ -177,12 +177,12 @@ impl Shelf {
     }
 
     async fn take_at(&self, most: usize, now: SystemTime) -> Vec<String> {
-        let taken = self.take_sites(Taking::any(most, now)).await;
+        let taken = self.take_sites(TakeRequest::any(most, now)).await;
         taken.iter().map(|taken| taken.site().to_string()).collect()
     }
 
     /// Takes sites, and remembers the claims on them.
-    pub(crate) async fn take_sites(&self, taking: Taking) -> Vec<TakenSite> {
+    pub(crate) async fn take_sites(&self, taking: TakeRequest) -> Vec<ClaimedSite> {
         let taken = self.store.take(self.topic, taking).await;
         let taken = taken.expect("sites").sites;
         let claims = taken
@@ -199,7 +199,12 @@ impl Shelf {
     }
 
     /// What became of a site under its last claim.
-    pub(crate) fn outcome(&self, host: &str, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+    pub(crate) fn outcome(
+        &self,
+        host: &str,
+        verdict: Verdict,
+        edges: Vec<NewEdge>,
+    ) -> VisitOutcome {
         outcome(self.claim(host), verdict, edges)
     }
 
@@ -244,7 +249,7 @@ pub(crate) fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     }
 }
 
-fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
+fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome {
     let visit = SiteVisit::at(&home(claim.site.as_str()));
     let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;
@@ -256,7 +261,7 @@ fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> Outcome {
         Some(UndecidedReason::Interrupted) => Resolution::PutBack,
         _ => Resolution::Judged,
     };
-    Outcome {
+    VisitOutcome {
         claim,
         report,
         edges,
@@ -466,7 +471,7 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
         let mut outcome = shelf.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
         shelf.store.record(vec![outcome]).await.expect("a record");
-        let taking = Taking::any(1, clock::now());
+        let taking = TakeRequest::any(1, clock::now());
         let taken = shelf.store.take(shelf.topic, taking).await;
         let [heir] = &taken.expect("sites").sites[..] else {
             panic!("one site");
@@ -851,7 +856,7 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
         shelf.judge("shy.example", deferred, Vec::new()).await;
         shelf.enter(&["new.example", "newer.test"], false).await;
         let take = async |most, rechecks, is_border_open| {
-            let taking = Taking {
+            let taking = TakeRequest {
                 most,
                 rechecks,
                 is_border_open,
@@ -1256,9 +1261,9 @@ async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_n
         watched_pages: 4,
         ..opening(Combined)
     };
-    let is_too_dear = async |shelf: &Shelf| {
+    let has_pprs_risen = async |shelf: &Shelf| {
         let progress = shelf.store.progress(shelf.topic).await.expect("progress");
-        progress.is_too_dear(1.0)
+        progress.has_pprs_risen(1.0)
     };
     let shelf = reopened(watched()).await;
     let hosts = ["a.example", "b.test", "c.org"];
@@ -1268,17 +1273,20 @@ async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_n
         .judge("a.example", Verdict::Relevant, Vec::new())
         .await;
     for host in ["b.test", "c.org"] {
-        assert!(!is_too_dear(&shelf).await);
+        assert!(!has_pprs_risen(&shelf).await);
         shelf.judge(host, Verdict::Irrelevant, Vec::new()).await;
     }
-    assert!(is_too_dear(&shelf).await);
+    assert!(has_pprs_risen(&shelf).await);
     drop(shelf);
     let shelf = reopened(watched()).await;
-    assert!(is_too_dear(&shelf).await);
+    assert!(has_pprs_risen(&shelf).await);
     shelf.enter(&["a.example"], false).await;
-    assert!(is_too_dear(&shelf).await, "it was known");
+    assert!(has_pprs_risen(&shelf).await, "it was known");
     shelf.enter(&["e.example"], true).await;
-    assert!(!is_too_dear(&shelf).await, "there is where to begin anew");
+    assert!(
+        !has_pprs_risen(&shelf).await,
+        "there is where to begin anew"
+    );
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::telemetry::grouped;
 use super::LabelledSites;
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, PageClassifierName};
-use crate::cli::terminal::{complain, harmless_json};
+use crate::cli::terminal::{complain, sanitized_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -124,7 +124,7 @@ fn print(out: &mut impl Write, result: &TopicResult, arguments: &Arguments) -> i
         writeln!(
             out,
             "{}",
-            harmless_json(&as_json(result, arguments.mistakes))
+            sanitized_json(&as_json(result, arguments.mistakes))
         )?;
         return out.flush();
     }

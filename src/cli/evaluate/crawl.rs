@@ -12,7 +12,7 @@ use crate::lab::{CrawlExperiment, CrawlResult, CurveMeans, SHARES};
 use super::LabelledSites;
 use crate::cli::ExitCode;
 use crate::cli::sources;
-use crate::cli::terminal::harmless_json;
+use crate::cli::terminal::sanitized_json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
             bail!("`{topic}` has too few groups of sites to hold half of them out");
         };
         match arguments.json {
-            true => writeln!(out, "{}", harmless_json(&crawl_as_json(&result)))?,
+            true => writeln!(out, "{}", sanitized_json(&crawl_as_json(&result)))?,
             false => print_crawl(&result, &mut out)?,
         }
         out.flush()?;

@@ -15,7 +15,7 @@ use crate::training::Labels;
 
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, Web, WebSource};
-use crate::cli::terminal::harmless_json;
+use crate::cli::terminal::sanitized_json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         let experiment = learn(arguments, topic, settings)?;
         let result = sources::runtime()?.block_on(experiment.run())?;
         match arguments.json {
-            true => writeln!(out, "{}", harmless_json(&as_json(topic, &result)))?,
+            true => writeln!(out, "{}", sanitized_json(&as_json(topic, &result)))?,
             false => print(&mut out, arguments, topic, &result)?,
         }
         out.flush()?;

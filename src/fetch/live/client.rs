@@ -25,16 +25,16 @@ use tokio::time::{Instant, timeout};
 use crate::config::{FetchSettings, LimitSettings};
 use crate::fetch::body::Body;
 use crate::fetch::error::{ErrorKind, FetchError};
-use crate::fetch::metrics::WaitingRoom;
+use crate::fetch::metrics::WaitingRequests;
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
 use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
 use super::connector::{Connector, Route};
+use super::exchange_timeout::{ExchangeTimeout, Lost};
 use super::meter::{Framing, Meter};
-use super::names::NoWay;
-use super::patience::{Lost, Patience};
+use super::names::ConnectError;
 use super::robots_rules;
 use super::tls::TlsSettingsError;
 use crate::fetch::host_guard::HostGuard;
@@ -75,7 +75,7 @@ pub(super) struct Client {
     connector: Connector,
     guard: Arc<HostGuard>,
     connections: Arc<Connections>,
-    waiting: WaitingRoom,
+    waiting: WaitingRequests,
     recorder: Option<Recorder>,
     user_agent: HeaderValue,
     limits: LimitSettings,
@@ -157,7 +157,7 @@ impl Client {
         settings: &FetchSettings,
         guard: Arc<HostGuard>,
         connections: Connections,
-        waiting: &WaitingRoom,
+        waiting: &WaitingRequests,
         user_agent: HeaderValue,
         recorder: Option<Recorder>,
     ) -> Result<Self, TlsSettingsError> {
@@ -178,7 +178,7 @@ impl Client {
         self.connections.open()
     }
 
-    /// Asks for a page. Waiting for the address or for a seat is not counted against the
+    /// Asks for a page. Waiting for the address or for a permit is not counted against the
     /// server.
     pub(super) async fn get(
         &self,
@@ -200,7 +200,7 @@ impl Client {
                 // Boxed, because it is rare and would make every fetch larger.
                 None => Box::pin(self.connect(page, site)).await?,
             };
-            let patience = Patience::begin(self.limits.first_byte, time_left);
+            let patience = ExchangeTimeout::begin(self.limits.first_byte, time_left);
             let asking = pin!(self.ask(connection, page, site, wanted, &patience));
             return match patience.wait(asking).await {
                 Ok(Ok(received)) => Ok(self.keep(page, received, wanted).await),
@@ -234,10 +234,10 @@ impl Client {
         &self,
         page: &PageUrl,
         route: &Route,
-    ) -> Result<(Connection, Duration), NoWay> {
-        let seat = self.connections.seat().await;
+    ) -> Result<(Connection, Duration), ConnectError> {
+        let permit = self.connections.permit().await;
         let started = Instant::now();
-        let connecting = self.connector.connect(page, route, seat);
+        let connecting = self.connector.connect(page, route, permit);
         match timeout(self.limits.request, connecting).await {
             Ok(connection) => {
                 let time_left = self.limits.request.saturating_sub(started.elapsed());
@@ -253,7 +253,7 @@ impl Client {
         page: &PageUrl,
         site: &SiteId,
         wanted: Wanted,
-        patience: &Patience,
+        patience: &ExchangeTimeout,
     ) -> Result<Received, Failure> {
         let request = self.request(page, &connection)?;
         let is_recorded = self.recorder.is_some();
@@ -372,7 +372,7 @@ impl Client {
         parts: &response::Parts,
         mut incoming: Incoming,
         wanted: Wanted,
-        patience: &Patience,
+        patience: &ExchangeTimeout,
         meter: &Meter,
     ) -> Result<WireBody, FetchError> {
         let mut body = Pieces::default();

@@ -2,13 +2,13 @@
 //!
 //! Pools of HTTP clients bound what waits, not what is open, and may open a second
 //! connection to a host while the first is on its way back. Here a connection takes one of
-//! so many seats until it is closed, and whoever needs a seat gets that of the connection
+//! so many permits until it is closed, and whoever needs a permit gets that of the connection
 //! that has been idle longest.
 //!
-//! There may be fewer descriptors than seats: others take them, too. Then whoever needs one
-//! waits for it as for a seat, and no site is blamed.
+//! There may be fewer descriptors than permits: others take them, too. Then whoever needs one
+//! waits for it as for a permit, and no site is blamed.
 //!
-//! Invariant: no more connections are open than there are seats, and no site has an idle
+//! Invariant: no more connections are open than there are permits, and no site has an idle
 //! one beside the one in use, since requests to a site are made one at a time.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use crate::fetch::error::FetchError;
 use crate::web::{PageUrl, SiteId};
 
 use super::meter::Meter;
-use super::names::NoWay;
+use super::names::ConnectError;
 
 /// How long to wait for a descriptor before trying again: at first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -45,9 +45,9 @@ const REMINDER: Duration = Duration::from_mins(1);
 /// All connections of one fetcher.
 #[derive(Debug)]
 pub(super) struct Connections {
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     total: usize,
-    /// Those who have no seat yet. While there are any, nothing stays idle.
+    /// Those who have no permit yet. While there are any, nothing stays idle.
     waiting: AtomicUsize,
     idle: Mutex<HashMap<SiteId, Idle>>,
     idle_time: Duration,
@@ -66,7 +66,7 @@ struct Idle {
 /// The right to one open connection, to a site or to a name server, counted as long as it
 /// lasts.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
     gauge: IntGauge,
 }
@@ -97,10 +97,10 @@ pub(super) struct Peer {
 }
 
 /// The tasks that move the bytes of a connection: HTTP/2 has one for the socket and one for
-/// the requests. Each holds the seat, and all end when the connection is dropped.
+/// the requests. Each holds the permit, and all end when the connection is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Tasks {
-    seat: Arc<Seat>,
+    permit: Arc<ConnectionPermit>,
     running: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
@@ -125,7 +125,7 @@ pub(super) enum Unsent {
 impl Connections {
     pub(super) fn new(total: usize, idle_time: Duration, gauge: IntGauge) -> Self {
         Self {
-            seats: Arc::new(Semaphore::new(total)),
+            permits: Arc::new(Semaphore::new(total)),
             total,
             waiting: AtomicUsize::new(0),
             idle: Mutex::default(),
@@ -138,7 +138,7 @@ impl Connections {
 
     /// How many connections are open.
     pub(super) fn open(&self) -> usize {
-        self.total - self.seats.available_permits()
+        self.total - self.permits.available_permits()
     }
 
     /// The idle connection to the page's origin, if there is one. An idle connection to
@@ -150,15 +150,15 @@ impl Connections {
     }
 
     /// Waits for the right to open a connection.
-    pub(super) async fn seat(&self) -> Seat {
-        let seats = Arc::clone(&self.seats);
-        if let Ok(permit) = Arc::clone(&seats).try_acquire_owned() {
-            return Seat::new(permit, &self.gauge);
+    pub(super) async fn permit(&self) -> ConnectionPermit {
+        let permits = Arc::clone(&self.permits);
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+            return ConnectionPermit::new(permit, &self.gauge);
         }
         let _waiting = Waiting::new(&self.waiting);
         self.close_oldest();
-        let permit = seats.acquire_owned().await;
-        Seat::new(permit.expect("the semaphore is never closed"), &self.gauge)
+        let permit = permits.acquire_owned().await;
+        ConnectionPermit::new(permit.expect("the semaphore is never closed"), &self.gauge)
     }
 
     /// Tries until there is a descriptor for it. In between, idle connections give theirs up.
@@ -167,13 +167,13 @@ impl Connections {
         attempt: impl Fn() -> A,
     ) -> Result<T, FetchError>
     where
-        A: Future<Output = Result<T, NoWay>>,
+        A: Future<Output = Result<T, ConnectError>>,
     {
         let mut wait = FIRST_WAIT;
         loop {
             match attempt().await {
-                Err(NoWay::NoDescriptor) => {}
-                Err(NoWay::Failed(error)) => return Err(error),
+                Err(ConnectError::NoDescriptor) => {}
+                Err(ConnectError::Failed(error)) => return Err(error),
                 Ok(found) => return Ok(found),
             }
             self.tell_lack_of_descriptors();
@@ -277,9 +277,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-// === impl Seat ===
+// === impl ConnectionPermit ===
 
-impl Seat {
+impl ConnectionPermit {
     fn new(permit: OwnedSemaphorePermit, gauge: &IntGauge) -> Self {
         gauge.inc();
         Self {
@@ -289,7 +289,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.gauge.dec();
     }
@@ -298,9 +298,9 @@ impl Drop for Seat {
 // === impl Tasks ===
 
 impl Tasks {
-    pub(super) fn new(seat: Seat) -> Self {
+    pub(super) fn new(permit: ConnectionPermit) -> Self {
         Self {
-            seat: Arc::new(seat),
+            permit: Arc::new(permit),
             running: Arc::default(),
         }
     }
@@ -308,10 +308,10 @@ impl Tasks {
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
-        let seat = Arc::clone(&self.seat);
+        let permit = Arc::clone(&self.permit);
         let task = tokio::spawn(async move {
             task.await;
-            drop(seat);
+            drop(permit);
         });
         let running = self.running.lock();
         running

@@ -26,9 +26,9 @@ use crate::fetch::error::{ErrorKind, FetchError};
 use crate::web::{DeferralCause, PageUrl, Scheme, SiteId, Trouble};
 
 use super::address_guard::AddressGuard;
-use super::connections::{Connection, Connections, Peer, Seat, Sender, Tasks};
+use super::connections::{Connection, ConnectionPermit, Connections, Peer, Sender, Tasks};
 use super::meter::{Meter, Metered, UNREAD_WINDOW};
-use super::names::{Mapped, Names, NoWay};
+use super::names::{ConnectError, Mapped, Names};
 use super::pace::AddressPace;
 use super::tls;
 use super::turns::deferred;
@@ -87,12 +87,12 @@ impl Connector {
     }
 
     /// Finds out where to connect for a page, and refuses what must not be connected to. To
-    /// ask a name server takes a seat.
+    /// ask a name server takes a permit.
     pub(super) async fn route(
         &self,
         page: &PageUrl,
         connections: &Connections,
-    ) -> Result<Route, NoWay> {
+    ) -> Result<Route, ConnectError> {
         if let Some(Mapped { address, tls }) = self.names.mapped(page) {
             return Ok(Route {
                 addresses: vec![address],
@@ -166,14 +166,14 @@ impl Connector {
         }
     }
 
-    /// Connects. The seat stays taken as long as the connection stands.
+    /// Connects. The permit stays taken as long as the connection stands.
     pub(super) async fn connect(
         &self,
         page: &PageUrl,
         route: &Route,
-        seat: Seat,
-    ) -> Result<Connection, NoWay> {
-        let connecting = self.connect_to_any(page, route, seat);
+        permit: ConnectionPermit,
+    ) -> Result<Connection, ConnectError> {
+        let connecting = self.connect_to_any(page, route, permit);
         match timeout(self.limits.connect, connecting).await {
             Ok(connection) => connection,
             Err(_) => Err(connect_timeout(page).into()),
@@ -207,7 +207,7 @@ impl Connector {
         &self,
         proxy: &ProxySettings,
         connections: &Connections,
-    ) -> Result<Vec<SocketAddr>, NoWay> {
+    ) -> Result<Vec<SocketAddr>, ConnectError> {
         let found = match proxy.address() {
             Some(address) => vec![address],
             None => self.look_up(&proxy.host, connections).await?,
@@ -216,9 +216,13 @@ impl Connector {
         Ok(with_port.collect())
     }
 
-    /// A question to a name server is a socket as well, so it waits for a seat.
-    async fn look_up(&self, host: &str, connections: &Connections) -> Result<Vec<IpAddr>, NoWay> {
-        let _seat = connections.seat().await;
+    /// A question to a name server is a socket as well, so it waits for a permit.
+    async fn look_up(
+        &self,
+        host: &str,
+        connections: &Connections,
+    ) -> Result<Vec<IpAddr>, ConnectError> {
+        let _seat = connections.permit().await;
         self.names.look_up(host).await
     }
 
@@ -226,8 +230,8 @@ impl Connector {
         &self,
         page: &PageUrl,
         route: &Route,
-        seat: Seat,
-    ) -> Result<Connection, NoWay> {
+        permit: ConnectionPermit,
+    ) -> Result<Connection, ConnectError> {
         let mut failure = None;
         // One address that swallows everything must not take the time of the others.
         let tries = u32::try_from(route.addresses.len()).unwrap_or(1).max(1);
@@ -238,10 +242,12 @@ impl Connector {
                 Ok(stream) => {
                     // Requests are small and waited for. If this fails they are a bit later.
                     let _ = stream.set_nodelay(true);
-                    let greeting = self.greet(page, route, stream, address.ip(), seat);
+                    let greeting = self.greet(page, route, stream, address.ip(), permit);
                     return Ok(greeting.await?);
                 }
-                Err(error) if NoWay::is_no_descriptor(&error) => return Err(NoWay::NoDescriptor),
+                Err(error) if ConnectError::is_no_descriptor(&error) => {
+                    return Err(ConnectError::NoDescriptor);
+                }
                 Err(error) => failure = Some(error),
             }
         }
@@ -270,7 +276,7 @@ impl Connector {
         route: &Route,
         stream: TcpStream,
         address: IpAddr,
-        seat: Seat,
+        permit: ConnectionPermit,
     ) -> Result<Connection, FetchError> {
         let meter = Meter::new(self.limits.header_bytes);
         let stream = Metered::new(stream, Arc::clone(&meter));
@@ -291,7 +297,7 @@ impl Connector {
             let message = format!("{} does not speak HTTP: {error}", page.site());
             FetchError::new(ErrorKind::Malformed, message)
         };
-        let tasks = Tasks::new(seat);
+        let tasks = Tasks::new(permit);
         let peer = Peer {
             origin: page.origin().into(),
             host: host_header(page),

@@ -20,11 +20,11 @@ mod address_guard;
 mod client;
 mod connections;
 mod connector;
+mod exchange_timeout;
 mod meter;
 mod name_sockets;
 mod names;
 mod pace;
-mod patience;
 mod robots;
 mod robots_rules;
 mod tls;
@@ -50,9 +50,9 @@ use super::metrics::FetchMetrics;
 use super::recorder::Recorder;
 use client::{Answer, Client, Wanted};
 use connections::Connections;
-use robots::{Road, Robots};
+use robots::{Robots, RobotsTransport};
 use tls::TlsSettingsError;
-use turns::{Reception, Turns};
+use turns::{ServerReply, Turns};
 
 /// By which robots.txt knows us.
 const PRODUCT_TOKEN: &str = env!("CARGO_PKG_NAME");
@@ -114,7 +114,7 @@ impl LiveWeb {
                 settings,
                 Arc::clone(&guard),
                 connections,
-                metrics.waiting_room(),
+                metrics.waiting_requests(),
                 user_agent,
                 recorder,
             )?,
@@ -174,12 +174,12 @@ impl LiveWeb {
         let site = url.site();
         self.guard.check(&site)?;
         let turn = self.turns.take(&site, crawl_delay);
-        let turn = self.metrics.waiting_room().wait_for(turn).await?;
+        let turn = self.metrics.waiting_requests().wait_for(turn).await?;
         let answer = self.client.get(url, &site, wanted).await;
         match &answer {
             Ok(answer) => turn.end(reception(&answer.parts)),
             Err(error) if error.kind.is_before_http() || error.kind.is_deferral() => turn.unused(),
-            Err(_) => turn.end(Reception::Failed),
+            Err(_) => turn.end(ServerReply::Failed),
         }
         answer
     }
@@ -207,7 +207,7 @@ impl LiveWeb {
     }
 }
 
-impl Road for LiveWeb {
+impl RobotsTransport for LiveWeb {
     async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
         let answer = self.exchange(url, None, Wanted::Robots).await;
         let status = answer.as_ref().map(|answer| answer.parts.status);
@@ -265,11 +265,11 @@ fn room_for(connections: usize) -> usize {
 }
 
 /// What an answer says about how welcome we are.
-fn reception(parts: &http::response::Parts) -> Reception {
+fn reception(parts: &http::response::Parts) -> ServerReply {
     match parts.status {
-        status if is_busy(status) => Reception::Busy(retry_after(&parts.headers)),
-        status if status.is_server_error() => Reception::Failed,
-        _ => Reception::Answered,
+        status if is_busy(status) => ServerReply::Busy(retry_after(&parts.headers)),
+        status if status.is_server_error() => ServerReply::Failed,
+        _ => ServerReply::Answered,
     }
 }
 

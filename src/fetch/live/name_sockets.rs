@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hickory_resolver::net::runtime::{RuntimeProvider, TokioRuntimeProvider};
 
-use super::names::NoWay;
+use super::names::ConnectError;
 
 type Tokio = TokioRuntimeProvider;
 
@@ -36,7 +36,7 @@ impl NameSockets {
         let refusals = Arc::clone(&self.refusals);
         Box::pin(async move {
             let opened = opening.await;
-            if opened.as_ref().is_err_and(NoWay::is_no_descriptor) {
+            if opened.as_ref().is_err_and(ConnectError::is_no_descriptor) {
                 refusals.fetch_add(1, Ordering::Release);
             }
             opened

@@ -51,15 +51,15 @@ pub(super) struct Mapped {
 
 /// Why there is no way to a host.
 #[derive(Debug)]
-pub(super) enum NoWay {
+pub(super) enum ConnectError {
     /// It was not even tried: we may not open anything more for now.
     NoDescriptor,
     Failed(FetchError),
 }
 
-// === impl NoWay ===
+// === impl ConnectError ===
 
-impl NoWay {
+impl ConnectError {
     /// Whether this is what the system says when too many files are open, ours or everybody's.
     pub(super) fn is_no_descriptor(error: &io::Error) -> bool {
         const ENFILE: i32 = 23;
@@ -68,7 +68,7 @@ impl NoWay {
     }
 }
 
-impl From<FetchError> for NoWay {
+impl From<FetchError> for ConnectError {
     fn from(error: FetchError) -> Self {
         Self::Failed(error)
     }
@@ -116,14 +116,16 @@ impl Names {
     }
 
     /// All addresses of a name, in the order of the answer.
-    pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, NoWay> {
+    pub(super) async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let no_host = || FetchError::new(ErrorKind::NoHost, format!("there is no host {host}"));
         let refusals = self.sockets.refusals();
         let failed = |error: &NetError| match error {
             error if error.is_no_records_found() => no_host().into(),
-            NetError::Io(error) if NoWay::is_no_descriptor(error) => NoWay::NoDescriptor,
+            NetError::Io(error) if ConnectError::is_no_descriptor(error) => {
+                ConnectError::NoDescriptor
+            }
             // Perhaps it was another question that was refused; to ask again does no harm.
-            _ if self.sockets.refusals() != refusals => NoWay::NoDescriptor,
+            _ if self.sockets.refusals() != refusals => ConnectError::NoDescriptor,
             error => {
                 let message = format!("{host} could not be looked up: {error}");
                 FetchError::new(ErrorKind::DnsFailed, message).into()

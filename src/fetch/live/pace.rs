@@ -2,7 +2,7 @@
 //! the network of 64 bits counts as one address ([`shared_address`]).
 //!
 //! Sites behind one address take turns at a short interval. Who would have to wait longer
-//! than a visit waits is deferred, so that a crowded address does not fill all seats.
+//! than a visit waits is deferred, so that a crowded address does not fill all permits.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;

@@ -53,7 +53,7 @@ const EXPECTED_RULES_BYTES: usize = 1_024;
 /// The rules of all origins that were asked lately.
 #[derive(Debug)]
 pub(super) struct Robots {
-    cache: Cache<String, Arc<Known>, ByWeight>,
+    cache: Cache<String, Arc<Known>, RulesWeight>,
     max_age: Duration,
     come_back: Duration,
 }
@@ -67,14 +67,14 @@ pub(super) struct Known {
 }
 
 /// How robots.txt is asked for: one polite request.
-pub(super) trait Road: Sync {
+pub(super) trait RobotsTransport: Sync {
     fn ask(&self, url: &PageUrl) -> impl Future<Output = Result<Answer, FetchError>> + Send;
 }
 
 #[derive(Debug, Clone)]
-struct ByWeight;
+struct RulesWeight;
 
-impl Weighter<String, Arc<Known>> for ByWeight {
+impl Weighter<String, Arc<Known>> for RulesWeight {
     fn weight(&self, origin: &String, known: &Arc<Known>) -> u64 {
         let rules = known.rules.as_ref().map_or(0, RobotsRules::weight);
         (ENTRY_BYTES + origin.len() + rules) as u64
@@ -96,7 +96,7 @@ impl Robots {
         Self {
             cache: Cache::with_options(
                 options,
-                ByWeight,
+                RulesWeight,
                 DefaultHashBuilder::default(),
                 DefaultLifecycle::default(),
             ),
@@ -109,7 +109,7 @@ impl Robots {
     pub(super) async fn rules_for(
         &self,
         page: &PageUrl,
-        road: &impl Road,
+        road: &impl RobotsTransport,
     ) -> Result<(Arc<Known>, usize), FetchError> {
         match self.cache.get(page.origin()) {
             Some(known) if known.expires > Instant::now() => Ok((known, 0)),
@@ -122,7 +122,7 @@ impl Robots {
     async fn renew(
         &self,
         page: &PageUrl,
-        road: &impl Road,
+        road: &impl RobotsTransport,
     ) -> Result<(Arc<Known>, usize), FetchError> {
         let origin = page.origin();
         loop {
@@ -143,7 +143,11 @@ impl Robots {
         }
     }
 
-    async fn load(&self, page: &PageUrl, road: &impl Road) -> Result<(Known, usize), FetchError> {
+    async fn load(
+        &self,
+        page: &PageUrl,
+        road: &impl RobotsTransport,
+    ) -> Result<(Known, usize), FetchError> {
         let mut url = page.robots_txt();
         for requests in 0..=MAX_REDIRECTS {
             let answer = match road.ask(&url).await {
@@ -315,7 +319,7 @@ mod tests {
         }
     }
 
-    impl Road for Server {
+    impl RobotsTransport for Server {
         async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
             assert_eq!(url.path(), "/robots.txt");
             self.asked.fetch_add(1, Ordering::Relaxed);

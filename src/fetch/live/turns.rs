@@ -51,13 +51,13 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Sites {
-    by_site: HashMap<SiteId, Arc<Lock<Courtesy>>>,
+    by_site: HashMap<SiteId, Arc<Lock<SitePace>>>,
     sweep_at: usize,
 }
 
 /// What is remembered about a site.
 #[derive(Debug, Default)]
-struct Courtesy {
+struct SitePace {
     /// When the last request ended.
     last_request: Option<Instant>,
     /// The site asked to be left alone until then.
@@ -75,7 +75,7 @@ struct Courtesy {
 #[derive(Debug)]
 pub(super) struct Turn {
     site: SiteId,
-    courtesy: OwnedMutexGuard<Courtesy>,
+    courtesy: OwnedMutexGuard<SitePace>,
     settings: Arc<PolitenessSettings>,
     /// The longer of the pause and the site's own `Crawl-delay`.
     pause: Duration,
@@ -85,7 +85,7 @@ pub(super) struct Turn {
 
 /// How a request went, as far as politeness goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reception {
+pub(super) enum ServerReply {
     /// The site answered.
     Answered,
     /// It was busy: 429 or 503, and perhaps it said for how long.
@@ -132,7 +132,7 @@ impl Turns {
         site: &SiteId,
         crawl_delay: Option<Duration>,
     ) -> Result<Turn, FetchError> {
-        let lock = self.courtesy_of(site);
+        let lock = self.pace_of(site);
         let mut courtesy = lock.lock_owned().await;
         let settings = self.settings();
         let delay = crawl_delay.unwrap_or_default().min(LONGEST_BREAK);
@@ -176,7 +176,7 @@ impl Turns {
         })
     }
 
-    fn courtesy_of(&self, site: &SiteId) -> Arc<Lock<Courtesy>> {
+    fn pace_of(&self, site: &SiteId) -> Arc<Lock<SitePace>> {
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(courtesy) = sites.by_site.get(site) {
             return Arc::clone(courtesy);
@@ -213,9 +213,9 @@ impl Sites {
     }
 }
 
-// === impl Courtesy ===
+// === impl SitePace ===
 
-impl Courtesy {
+impl SitePace {
     fn matters(&self, now: Instant) -> bool {
         self.matters_until.is_some_and(|until| until > now)
     }
@@ -234,21 +234,22 @@ impl Turn {
     }
 
     /// Ends the turn and remembers how it went.
-    pub(super) fn end(mut self, reception: Reception) {
+    pub(super) fn end(mut self, reception: ServerReply) {
         let now = Instant::now();
         let courtesy = &mut *self.courtesy;
         let wait = match reception {
-            Reception::Answered => {
+            ServerReply::Answered => {
                 courtesy.failures = 0;
                 Duration::ZERO
             }
-            Reception::Busy(Some(wait)) => {
+            ServerReply::Busy(Some(wait)) => {
                 courtesy.failures += 1;
                 wait
             }
-            Reception::Busy(None) | Reception::Failed => {
+            ServerReply::Busy(None) | ServerReply::Failed => {
                 courtesy.failures += 1;
-                let is_tired = reception != Reception::Failed && courtesy.failures >= BUSY_AT_MOST;
+                let is_tired =
+                    reception != ServerReply::Failed && courtesy.failures >= BUSY_AT_MOST;
                 match is_tired {
                     true => self.settings.come_back,
                     false => back_off(&self.site, self.pause, courtesy.failures)
@@ -338,7 +339,7 @@ mod tests {
         let turns = turns();
         let (first, turn) = waited(&turns, "a.org", None).await;
         assert_eq!(first, Duration::ZERO);
-        turn.end(Reception::Answered);
+        turn.end(ServerReply::Answered);
         assert_eq!(waited(&turns, "a.org", None).await.0, SECOND);
         // The turn was dropped, as when a visit is broken off.
         assert_eq!(waited(&turns, "a.org", None).await.0, SECOND);
@@ -350,10 +351,10 @@ mod tests {
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         let (long, turn) = waited(&turns, "a.org", Some(7 * SECOND)).await;
         assert_eq!(long, 7 * SECOND);
-        turn.end(Reception::Answered);
+        turn.end(ServerReply::Answered);
         let short = Some(Duration::from_millis(10));
         assert_eq!(waited(&turns, "a.org", short).await.0, SECOND);
     }
@@ -364,7 +365,7 @@ mod tests {
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         let hour = Some(3600 * SECOND);
         let error = turns.take(&site("a.org"), hour).await.unwrap_err();
         let (cause, wait) = kind(&error);
@@ -378,10 +379,10 @@ mod tests {
     async fn a_short_retry_after_is_waited_for_and_a_long_one_is_not() {
         let turns = turns();
         let turn = waited(&turns, "a.org", None).await.1;
-        turn.end(Reception::Busy(Some(20 * SECOND)));
+        turn.end(ServerReply::Busy(Some(20 * SECOND)));
         let (wait, turn) = waited(&turns, "a.org", None).await;
         assert_eq!(wait, 20 * SECOND);
-        turn.end(Reception::Busy(Some(600 * SECOND)));
+        turn.end(ServerReply::Busy(Some(600 * SECOND)));
         let error = turns.take(&site("a.org"), None).await.unwrap_err();
         assert_eq!(kind(&error).0, DeferralCause::Busy);
     }
@@ -392,7 +393,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..5 {
             let (wait, turn) = waited(&turns, "a.org", None).await;
-            turn.end(Reception::Failed);
+            turn.end(ServerReply::Failed);
             waits.push(wait);
         }
         for (at, wait) in waits.iter().enumerate().skip(1) {
@@ -405,7 +406,7 @@ mod tests {
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         assert_eq!(waited(&turns, "a.org", None).await.0, SECOND);
     }
 
@@ -416,7 +417,7 @@ mod tests {
             waited(&turns, "a.org", None)
                 .await
                 .1
-                .end(Reception::Busy(None));
+                .end(ServerReply::Busy(None));
         }
         let error = turns.take(&site("a.org"), None).await.unwrap_err();
         let (cause, wait) = kind(&error);
@@ -433,16 +434,16 @@ mod tests {
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         turns.take(&site("a.org"), day).await.unwrap_err();
         tokio::time::advance(86_400 * SECOND).await;
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         let (wait, turn) = waited(&turns, "a.org", day).await;
         assert_eq!(wait, SECOND);
-        turn.end(Reception::Answered);
+        turn.end(ServerReply::Answered);
         let error = turns.take(&site("a.org"), day).await.unwrap_err();
         assert_eq!(kind(&error).0, DeferralCause::CrawlDelay);
     }
@@ -456,7 +457,7 @@ mod tests {
         waited(&turns, "a.org", None)
             .await
             .1
-            .end(Reception::Answered);
+            .end(ServerReply::Answered);
         assert_eq!(waited(&turns, "a.org", None).await.0, 60 * SECOND);
     }
 
@@ -464,7 +465,7 @@ mod tests {
     async fn nobody_can_ask_for_more_time_than_there_is() {
         let turns = turns();
         let turn = waited(&turns, "a.org", None).await.1;
-        turn.end(Reception::Busy(Some(Duration::MAX)));
+        turn.end(ServerReply::Busy(Some(Duration::MAX)));
         let error = turns.take(&site("a.org"), Some(Duration::MAX / 2)).await;
         assert!(matches!(
             error.unwrap_err().kind,
@@ -497,10 +498,10 @@ mod tests {
         for number in 0..1_000 {
             let (wait, turn) = waited(&turns, &format!("{number}.org"), None).await;
             assert_eq!(wait, Duration::ZERO);
-            turn.end(Reception::Answered);
+            turn.end(ServerReply::Answered);
         }
         assert!(!waiting.is_finished());
-        held.end(Reception::Answered);
+        held.end(ServerReply::Answered);
         assert!(waiting.await.unwrap() >= SECOND);
     }
 
@@ -509,7 +510,7 @@ mod tests {
         let turns = turns();
         for number in 0..20_000 {
             let turn = waited(&turns, &format!("{number}.org"), None).await.1;
-            turn.end(Reception::Answered);
+            turn.end(ServerReply::Answered);
             tokio::time::advance(Duration::from_millis(10)).await;
         }
         // One hundred sites are within their pause at any time.

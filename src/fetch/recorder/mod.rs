@@ -42,7 +42,7 @@ const QUEUE_LENGTH: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Recorder {
     path: Arc<Path>,
-    queue: mpsc::Sender<Order>,
+    queue: mpsc::Sender<WriteCommand>,
 }
 
 /// One request and its response, as they went over the wire.
@@ -113,13 +113,13 @@ pub enum RecordError {
 }
 
 /// What the thread is asked to do.
-enum Order {
+enum WriteCommand {
     Write(Box<Exchange>),
     Finish(oneshot::Sender<Result<u64, RecordError>>),
 }
 
 /// The thread's side: the file and how far it got.
-struct Writer {
+struct WarcWriter {
     path: Arc<Path>,
     file: File,
     packing: Packing,
@@ -147,14 +147,14 @@ impl Recorder {
             },
             _ => RecordError::create(&path, error),
         })?;
-        let mut writer = Writer::new(path, file);
+        let mut writer = WarcWriter::new(path, file);
         match writer.write_info(user_agent) {
             Ok(()) => Self::start(writer),
             Err(error) => Err(RecordError::write(&writer.path, error)),
         }
     }
 
-    fn start(writer: Writer) -> Result<Self, RecordError> {
+    fn start(writer: WarcWriter) -> Result<Self, RecordError> {
         let path = Arc::clone(&writer.path);
         let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
         thread::Builder::new()
@@ -169,7 +169,10 @@ impl Recorder {
     /// After a failed write all others are dropped; `finish` gives the error.
     pub(super) async fn record(&self, exchange: Exchange) {
         // Refused only if the thread is gone, which `finish` tells.
-        let _ = self.queue.send(Order::Write(Box::new(exchange))).await;
+        let _ = self
+            .queue
+            .send(WriteCommand::Write(Box::new(exchange)))
+            .await;
     }
 
     /// Waits until everything handed over so far, through whichever clone, is on the disk,
@@ -177,7 +180,7 @@ impl Recorder {
     pub async fn finish(&self) -> Result<u64, RecordError> {
         let (reply, outcome) = oneshot::channel();
         // If this is refused, `reply` is dropped with it and there is no outcome.
-        let _ = self.queue.send(Order::Finish(reply)).await;
+        let _ = self.queue.send(WriteCommand::Finish(reply)).await;
         outcome.await.unwrap_or_else(|_| {
             let gone = io::Error::other("the thread that writes it is gone");
             Err(RecordError::write(&self.path, gone))
@@ -203,9 +206,9 @@ impl RecordError {
     }
 }
 
-// === impl Writer ===
+// === impl WarcWriter ===
 
-impl Writer {
+impl WarcWriter {
     fn new(path: Arc<Path>, file: File) -> Self {
         let is_gzip = path
             .extension()
@@ -226,11 +229,11 @@ impl Writer {
     }
 
     /// Works until every handle is dropped and the queue is empty.
-    fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+    fn run(mut self, mut orders: mpsc::Receiver<WriteCommand>) {
         while let Some(order) = orders.blocking_recv() {
             match order {
-                Order::Write(exchange) => self.write_exchange(&exchange),
-                Order::Finish(reply) => {
+                WriteCommand::Write(exchange) => self.write_exchange(&exchange),
+                WriteCommand::Finish(reply) => {
                     // Whoever asked may have stopped waiting.
                     let _ = reply.send(self.finish());
                 }
@@ -709,7 +712,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         // Opened for reading, so that every write fails.
         let file = File::open(&path).unwrap();
-        let recorder = Recorder::start(Writer::new(path.as_path().into(), file)).unwrap();
+        let recorder = Recorder::start(WarcWriter::new(path.as_path().into(), file)).unwrap();
         for _ in 0..3 * QUEUE_LENGTH {
             recorder.record(page(b"lost")).await;
         }

@@ -6,8 +6,8 @@
 //! target is drawn by popularity, which follows a power law. Some sites are popular with
 //! everybody and relevant to nobody.
 
-use super::chance::{Chance, index};
 use super::profile::{Oddity, Profile};
+use super::seeded_random::{SeededRandom, index};
 use super::words::{CATEGORIES, TOPICS, WORDS};
 use super::{GeneratedWeb, category_of};
 
@@ -39,7 +39,7 @@ pub(super) fn targets(web: &GeneratedWeb, profile: &Profile) -> Vec<u64> {
     targets
 }
 
-fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut Chance) -> u64 {
+fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut SeededRandom) -> u64 {
     let category = profile.category;
     if profile.oddity == Oddity::Farm {
         return farm(web, chance);
@@ -73,7 +73,7 @@ fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut Chance) -> u64 {
 }
 
 /// A site of a category by popularity: the k-th of them has a probability of about k^-0.6.
-pub(super) fn popular(web: &GeneratedWeb, category: usize, chance: &mut Chance) -> u64 {
+pub(super) fn popular(web: &GeneratedWeb, category: usize, chance: &mut SeededRandom) -> u64 {
     let slots = CATEGORIES.len() as u64;
     let places = (web.sites.saturating_sub(category as u64)).div_ceil(slots);
     let place = (places as f64 * chance.share().powf(2.5)) as u64;
@@ -81,7 +81,7 @@ pub(super) fn popular(web: &GeneratedWeb, category: usize, chance: &mut Chance) 
 }
 
 /// Another topic of the same field.
-fn neighbour(category: usize, chance: &mut Chance) -> usize {
+fn neighbour(category: usize, chance: &mut SeededRandom) -> usize {
     let field = WORDS.categories[category].field;
     let others: Vec<usize> = (0..TOPICS)
         .filter(|other| *other != category && WORDS.categories[*other].field == field)
@@ -90,14 +90,14 @@ fn neighbour(category: usize, chance: &mut Chance) -> usize {
     others.get(at).copied().unwrap_or(category)
 }
 
-fn universal(chance: &mut Chance) -> u64 {
+fn universal(chance: &mut SeededRandom) -> u64 {
     let slots = CATEGORIES.len() as u64;
     let background = slots - TOPICS as u64;
     chance.below(UNIVERSAL_PLACES) * slots + TOPICS as u64 + chance.below(background)
 }
 
 /// Another link farm near a place that is drawn.
-fn farm(web: &GeneratedWeb, chance: &mut Chance) -> u64 {
+fn farm(web: &GeneratedWeb, chance: &mut SeededRandom) -> u64 {
     let begin = chance.below(web.sites);
     let numbers = (begin..web.sites).chain(0..begin).take(2_000);
     let mut farms = numbers

@@ -23,12 +23,12 @@
 )]
 
 mod addresses;
-mod chance;
 mod links;
 mod names;
 mod pages;
 mod profile;
 mod prose;
+mod seeded_random;
 mod server;
 mod words;
 
@@ -41,8 +41,8 @@ use crate::fetch::{FetchError, Fetcher};
 use crate::training::OTHER;
 use crate::web::{FetchedPage, PageUrl, SiteId, Transfer};
 use addresses::PageKind;
-use chance::Chance;
 use profile::{Charset, Homepage, Oddity, Profile, RobotRules};
+use seeded_random::SeededRandom;
 pub use server::{Conditions, WebServer};
 use words::{CATEGORIES, TOPICS};
 
@@ -81,7 +81,7 @@ pub enum Truth {
 const MOST_SITES: u64 = 1 << 36;
 
 fn category_of(site: u64) -> usize {
-    chance::index(site % CATEGORIES.len() as u64)
+    seeded_random::index(site % CATEGORIES.len() as u64)
 }
 
 // === impl GeneratedWeb ===
@@ -241,8 +241,8 @@ impl GeneratedWeb {
         }
     }
 
-    fn chance(&self, matter: &str, numbers: &[u64]) -> Chance {
-        Chance::about(self.seed, matter, numbers)
+    fn chance(&self, matter: &str, numbers: &[u64]) -> SeededRandom {
+        SeededRandom::about(self.seed, matter, numbers)
     }
 
     fn is_slow(&self, host: &str) -> bool {

@@ -4,7 +4,7 @@
 //! number of the site, shuffled; the words follow from it, and a host with other words is
 //! nobody's.
 
-use super::chance::Chance;
+use super::seeded_random::SeededRandom;
 use super::words::{TOPICS, Tongue, WORDS};
 use super::{GeneratedWeb, category_of};
 
@@ -90,9 +90,9 @@ fn base36(mut number: u64) -> String {
 
 /// A name for people: the title of a site.
 pub(super) fn title(web: &GeneratedWeb, site: u64, tongue: Tongue) -> String {
-    let mut chance: Chance = web.chance("title", &[site]);
+    let mut chance: SeededRandom = web.chance("title", &[site]);
     let said = WORDS.boilerplate(tongue);
-    let nouns = |category: &super::words::Category, chance: &mut Chance| {
+    let nouns = |category: &super::words::Category, chance: &mut SeededRandom| {
         let nouns = &category.vocabulary(tongue).nouns;
         capitalised(&nouns[chance.early(nouns.len())])
     };

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use super::GeneratedWeb;
 use super::addresses::{self, FIRST_YEAR, GUEST_PAGES, LIST_LENGTH, PageKind};
-use super::chance::{Chance, index};
 use super::links;
 use super::names;
 use super::profile::{Charset, Homepage, Profile};
 use super::prose::{Mixture, person};
+use super::seeded_random::{SeededRandom, index};
 use super::words::{Boilerplate, WORDS};
 
 /// The share of pages of a topical site that are about something else, and of pages of other
@@ -25,7 +25,7 @@ struct Page<'w> {
     kind: PageKind,
     said: &'static Boilerplate,
     /// What is particular about this page.
-    chance: Chance,
+    chance: SeededRandom,
     html: String,
 }
 

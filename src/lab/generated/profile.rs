@@ -4,7 +4,7 @@
 //! site is of the same one, so that the k-th site of a category can be named without
 //! looking for it. The lower k, the more popular the site.
 
-use super::chance::index;
+use super::seeded_random::index;
 use super::words::{CATEGORIES, TOPICS, Tongue};
 use super::{GeneratedWeb, category_of};
 

@@ -4,8 +4,8 @@
 //! category, so that two sites of one topic do not sound alike.
 
 use super::GeneratedWeb;
-use super::chance::Chance;
 use super::names::capitalised;
+use super::seeded_random::SeededRandom;
 use super::words::{Category, Tongue, Vocabulary, WORDS};
 
 /// Of the words of a vocabulary a site knows this share.
@@ -41,7 +41,7 @@ impl<'w> Mixture<'w> {
     }
 
     /// Sentences of about so many words.
-    pub(super) fn text(&self, words: usize, chance: &mut Chance) -> String {
+    pub(super) fn text(&self, words: usize, chance: &mut SeededRandom) -> String {
         let mut text = String::new();
         let mut count = 0;
         while count < words {
@@ -56,12 +56,12 @@ impl<'w> Mixture<'w> {
     }
 
     /// A heading, or the text of a link.
-    pub(super) fn phrase(&self, chance: &mut Chance) -> String {
+    pub(super) fn phrase(&self, chance: &mut SeededRandom) -> String {
         let vocabulary = self.vocabulary(chance);
         capitalised(self.known(&vocabulary.phrases, chance))
     }
 
-    fn sentence(&self, chance: &mut Chance) -> String {
+    fn sentence(&self, chance: &mut SeededRandom) -> String {
         let said = WORDS.boilerplate(self.tongue);
         let mut sentence = String::new();
         let mut rest = chance.pick::<str, _>(&said.templates);
@@ -84,7 +84,7 @@ impl<'w> Mixture<'w> {
         capitalised(&sentence)
     }
 
-    fn vocabulary(&self, chance: &mut Chance) -> &'static Vocabulary {
+    fn vocabulary(&self, chance: &mut SeededRandom) -> &'static Vocabulary {
         let mut share = chance.share();
         for (vocabulary, weight) in &self.parts {
             if share < *weight {
@@ -96,7 +96,7 @@ impl<'w> Mixture<'w> {
     }
 
     /// A word that the site knows, the typical ones more often.
-    fn known<'a>(&self, words: &'a [String], chance: &mut Chance) -> &'a str {
+    fn known<'a>(&self, words: &'a [String], chance: &mut SeededRandom) -> &'a str {
         let mut at = chance.early(words.len());
         for _ in 0..8 {
             let mut knows = self.web.chance(&words[at], &[self.site]);
@@ -110,7 +110,7 @@ impl<'w> Mixture<'w> {
 }
 
 /// A first name and a surname.
-pub(super) fn person(tongue: Tongue, chance: &mut Chance) -> String {
+pub(super) fn person(tongue: Tongue, chance: &mut SeededRandom) -> String {
     let people = &WORDS.boilerplate(tongue).people;
     let half = people.len() / 2;
     let first = chance.pick::<str, _>(&people[..half]);

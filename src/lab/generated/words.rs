@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use toml::de::{DeTable, DeValue};
 
-use super::chance::Chance;
+use super::seeded_random::SeededRandom;
 
 /// The topics, and the categories that are nobody's topic, in the order of their slots.
 pub(super) const CATEGORIES: [&str; 20] = [
@@ -238,7 +238,7 @@ impl Boilerplate {
     }
 
     /// One of the texts of a kind, such as the labels of a menu.
-    pub(super) fn one(&self, kind: &str, chance: &mut Chance) -> &str {
+    pub(super) fn one(&self, kind: &str, chance: &mut SeededRandom) -> &str {
         chance.pick(self.texts(kind))
     }
 

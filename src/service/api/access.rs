@@ -34,7 +34,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::config::ApiSettings;
 
-use super::super::Orders;
+use super::super::DaemonState;
 use super::Api;
 use super::answers::Problem;
 
@@ -76,14 +76,14 @@ pub enum TokenError {
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Whoever has shown the token.
-pub(super) struct Writer;
+pub(super) struct Authorized;
 
 /// The rules for all requests.
 pub(super) struct Access {
     are_reads_open: bool,
     hosts: Vec<String>,
     limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
-    orders: watch::Receiver<Orders>,
+    state: watch::Receiver<DaemonState>,
 }
 
 /// Says in the description of the API how the token is shown.
@@ -121,7 +121,7 @@ impl Access {
     pub(super) fn new(
         settings: &ApiSettings,
         is_loopback: bool,
-        orders: watch::Receiver<Orders>,
+        state: watch::Receiver<DaemonState>,
     ) -> Self {
         let rate = u32::try_from(settings.requests_per_second).unwrap_or(u32::MAX);
         let limiter = NonZeroU32::new(rate).map(|rate| {
@@ -132,7 +132,7 @@ impl Access {
             are_reads_open: is_loopback && !settings.reads_need_token,
             hosts: settings.hosts.clone(),
             limiter,
-            orders,
+            state,
         }
     }
 
@@ -189,8 +189,8 @@ pub(super) async fn let_readers_in(
 ) -> Response {
     if !access.are_reads_open {
         let (parts, body) = request.into_parts();
-        return match check_token(&parts, &access.orders) {
-            Ok(Writer) => next.run(Request::from_parts(parts, body)).await,
+        return match check_token(&parts, &access.state) {
+            Ok(Authorized) => next.run(Request::from_parts(parts, body)).await,
             Err(problem) => problem.into_response(),
         };
     }
@@ -240,8 +240,8 @@ fn host_of(request: &Request) -> Option<String> {
     Some(host.parse::<Authority>().ok()?.host().to_owned())
 }
 
-fn check_token(parts: &Parts, orders: &watch::Receiver<Orders>) -> Result<Writer, Problem> {
-    let plan = Arc::clone(&orders.borrow().plan);
+fn check_token(parts: &Parts, state: &watch::Receiver<DaemonState>) -> Result<Authorized, Problem> {
+    let plan = Arc::clone(&state.borrow().plan);
     let Some(token) = &plan.token else {
         return Err(Problem::forbidden(
             "the daemon has no token, so nobody may do this: name a file as `token_file` in [api]",
@@ -255,7 +255,7 @@ fn check_token(parts: &Parts, orders: &watch::Receiver<Orders>) -> Result<Writer
     };
     let (scheme, shown) = shown.split_at_checked(7).unwrap_or_default();
     if scheme.eq_ignore_ascii_case(b"bearer ") && token.is(shown.trim_ascii()) {
-        return Ok(Writer);
+        return Ok(Authorized);
     }
     let peer = parts.extensions.get::<Peer>();
     tracing::warn!(
@@ -266,11 +266,11 @@ fn check_token(parts: &Parts, orders: &watch::Receiver<Orders>) -> Result<Writer
     Err(Problem::unauthorized("this is not the token of the daemon"))
 }
 
-impl FromRequestParts<Arc<Api>> for Writer {
+impl FromRequestParts<Arc<Api>> for Authorized {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        check_token(parts, &api.orders.subscribe())
+        check_token(parts, &api.state.subscribe())
     }
 }
 

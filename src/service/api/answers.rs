@@ -2,7 +2,7 @@
 
 use axum::Json as AxumJson;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::store::{FoundSite, StoreError};
 use crate::verdicts::{DecisionView, JudgedSiteView};
-use crate::web::{SiteId, harmless_json};
+use crate::web::{SiteId, sanitized_json};
 
 /// The type of one JSON value a line.
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
@@ -42,17 +42,14 @@ struct ProblemDetail {
     message: String,
 }
 
-/// An answer in JSON, with nothing in it that moves a cursor.
+/// axum's `Json`: a body that is refused with a [`Problem`], or a response without control characters.
 pub(super) struct Json<T>(pub(super) T);
 
-/// The query of a request.
-pub(super) struct Asked<T>(pub(super) T);
+/// axum's `Query`, refused with a [`Problem`].
+pub(super) struct Query<T>(pub(super) T);
 
-/// The names in the path of a request.
-pub(super) struct Named<T>(pub(super) T);
-
-/// The body of a request.
-pub(super) struct Sent<T>(pub(super) T);
+/// axum's `Path`, refused with a [`Problem`].
+pub(super) struct Path<T>(pub(super) T);
 
 /// A judged site in a line
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -226,35 +223,35 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 fn json(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value);
-    harmless_json(json.expect("what is told can be written as JSON"))
+    sanitized_json(json.expect("what is told can be written as JSON"))
 }
 
 // === impl extractors ===
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Query(asked) = Query::from_request_parts(parts, state).await?;
-        Ok(Self(asked))
+        let extract::Query(query) = extract::Query::from_request_parts(parts, state).await?;
+        Ok(Self(query))
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Path(named) = Path::from_request_parts(parts, state).await?;
-        Ok(Self(named))
+        let extract::Path(path) = extract::Path::from_request_parts(parts, state).await?;
+        Ok(Self(path))
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let AxumJson(sent) = AxumJson::from_request(request, state).await?;
-        Ok(Self(sent))
+        let AxumJson(body) = AxumJson::from_request(request, state).await?;
+        Ok(Self(body))
     }
 }
 

@@ -12,8 +12,8 @@ use crate::verdicts::date;
 use crate::web::SiteId;
 
 use super::Api;
-use super::access::Writer;
-use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, site};
+use super::access::Authorized;
+use super::answers::{Json, Path, Problem, ProblemBody, Query, site};
 use super::editors::checked_note;
 use super::sites::limit;
 
@@ -68,7 +68,7 @@ pub(super) struct BlocksWanted {
 )]
 pub(super) async fn all(
     State(api): State<Arc<Api>>,
-    Asked(wanted): Asked<BlocksWanted>,
+    Query(wanted): Query<BlocksWanted>,
 ) -> Result<Json<Blocks>, Problem> {
     let most = limit(wanted.limit, MOST_BLOCKS, MOST_BLOCKS)?;
     let after = wanted.after.as_deref().map(site).transpose()?;
@@ -97,9 +97,9 @@ pub(super) async fn all(
 )]
 pub(super) async fn block(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named(host): Named<String>,
-    Sent(sent): Sent<NewBlock>,
+    _writer: Authorized,
+    Path(host): Path<String>,
+    Json(sent): Json<NewBlock>,
 ) -> Result<Json<BlockNote>, Problem> {
     let site = site(&host)?;
     let edit = Edit::Block {
@@ -130,8 +130,8 @@ pub(super) async fn block(
 )]
 pub(super) async fn unblock(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named(host): Named<String>,
+    _writer: Authorized,
+    Path(host): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let site = site(&host)?;
     let edit = Edit::Unblock { site: site.clone() };

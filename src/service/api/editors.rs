@@ -13,8 +13,8 @@ use crate::verdicts::DecisionView;
 use crate::web::SiteId;
 
 use super::Api;
-use super::access::Writer;
-use super::answers::{Asked, Json, Named, Problem, ProblemBody, Sent, lines, site};
+use super::access::Authorized;
+use super::answers::{Json, Path, Problem, ProblemBody, Query, lines, site};
 use super::sites::limit;
 
 /// So many decisions come at once at most.
@@ -87,9 +87,9 @@ pub(super) struct DecisionsWanted {
 )]
 pub(super) async fn decide(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named((topic, host)): Named<(String, String)>,
-    Sent(sent): Sent<NewDecision>,
+    _writer: Authorized,
+    Path((topic, host)): Path<(String, String)>,
+    Json(sent): Json<NewDecision>,
 ) -> Result<Json<DecidedSite>, Problem> {
     let (id, site) = api.place(&topic, &host).await?;
     let opinion = match sent.decision {
@@ -133,8 +133,8 @@ pub(super) async fn decide(
 )]
 pub(super) async fn withdraw(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named((topic, host)): Named<(String, String)>,
+    _writer: Authorized,
+    Path((topic, host)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let (topic, site) = api.place(&topic, &host).await?;
     let decision = None;
@@ -162,8 +162,8 @@ pub(super) async fn withdraw(
 )]
 pub(super) async fn decisions(
     State(api): State<Arc<Api>>,
-    Named(topic): Named<String>,
-    Asked(wanted): Asked<DecisionsWanted>,
+    Path(topic): Path<String>,
+    Query(wanted): Query<DecisionsWanted>,
 ) -> Result<Response, Problem> {
     let most = limit(wanted.limit, MOST_DECISIONS, MOST_DECISIONS)?;
     let after = wanted.after.as_deref().map(site).transpose()?;
@@ -204,8 +204,8 @@ pub(super) async fn decisions(
 )]
 pub(super) async fn recheck(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named((topic, host)): Named<(String, String)>,
+    _writer: Authorized,
+    Path((topic, host)): Path<(String, String)>,
 ) -> Result<(StatusCode, Json<Rechecking>), Problem> {
     api.check_planned(&topic)?;
     let (topic, site) = api.place(&topic, &host).await?;

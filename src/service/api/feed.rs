@@ -19,7 +19,7 @@ use crate::verdicts::{JudgedSiteView, date};
 
 use super::Api;
 use super::access::LONGEST_WAIT;
-use super::answers::{Asked, Problem, ProblemBody, lines};
+use super::answers::{Problem, ProblemBody, Query, lines};
 use super::sites::limit;
 
 /// Where it is asked for.
@@ -84,7 +84,7 @@ pub(super) struct FeedLine {
 )]
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
-    Asked(wanted): Asked<FeedWanted>,
+    Query(wanted): Query<FeedWanted>,
 ) -> Result<Response, Problem> {
     let after = wanted.after.unwrap_or_default();
     let most = limit(wanted.limit, 1_000, MOST_CHANGES)?;
@@ -122,10 +122,10 @@ pub(super) async fn follow(
 impl Api {
     /// Waits until a list has changed since a number, or the daemon ends.
     async fn news(&self, topic: TopicId, after: u64) {
-        let mut orders = self.orders.subscribe();
+        let mut state = self.state.subscribe();
         tokio::select! {
             _ = self.store.wait_for_change(topic, after) => {}
-            _ = orders.wait_for(|orders| orders.is_stopping) => {}
+            _ = state.wait_for(|state| state.is_stopping) => {}
         }
     }
 }

@@ -54,9 +54,9 @@ use crate::fetch::PageSource;
 use crate::store::EditStore;
 use crate::telemetry::Metrics;
 
-use super::Orders;
-use super::board::Board;
+use super::DaemonState;
 use super::dashboard;
+use super::status_board::StatusBoard;
 use super::steering::Steering;
 pub(super) use access::Peer;
 use access::{Access, TokenScheme};
@@ -71,8 +71,8 @@ pub(super) struct Api {
     pub(super) store: Arc<dyn EditStore>,
     pub(super) pages: Arc<PageSource>,
     pub(super) metrics: Metrics,
-    pub(super) board: Arc<Board>,
-    pub(super) orders: watch::Sender<Orders>,
+    pub(super) board: Arc<StatusBoard>,
+    pub(super) state: watch::Sender<DaemonState>,
     pub(super) started: SystemTime,
     /// Places for pages that are tried: they take a processor each.
     pub(super) trials: Arc<Semaphore>,
@@ -106,7 +106,7 @@ pub(super) fn router(
     probes: Router,
 ) -> Router {
     let api = Arc::new(api);
-    let access = Arc::new(Access::new(settings, is_loopback, api.orders.subscribe()));
+    let access = Arc::new(Access::new(settings, is_loopback, api.state.subscribe()));
     let (routes, description) = OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(status::status))
         .routes(routes!(topics::all))

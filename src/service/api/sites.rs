@@ -10,13 +10,11 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::store::{Opinion, SequenceOrder, SitePlace, SiteQuery, TopicId, VerdictKind};
-use crate::verdicts::SiteFileView;
+use crate::store::{Opinion, SiteCursor, SiteQuery, SortOrder, TopicId, VerdictKind};
+use crate::verdicts::SiteDetailView;
 
 use super::Api;
-use super::answers::{
-    Asked, Json, Named, Problem, ProblemBody, SiteLine, lines, site, wants_lines,
-};
+use super::answers::{Json, Path, Problem, ProblemBody, Query, SiteLine, lines, site, wants_lines};
 use super::blocks::BlockNote;
 
 /// So many sites come at once at most.
@@ -68,7 +66,7 @@ pub(super) struct Sites {
 pub(super) struct Site {
     host: String,
     blocked: Option<BlockNote>,
-    topics: Vec<SiteFileView>,
+    topics: Vec<SiteDetailView>,
 }
 
 /// Which topic, and how many sites
@@ -117,7 +115,7 @@ pub(super) struct OneWanted {
 pub(super) async fn find(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
-    Asked(wanted): Asked<Wanted>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let names: BTreeMap<TopicId, String> = api
         .store
@@ -160,8 +158,8 @@ pub(super) async fn find(
 )]
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
-    Named(host): Named<String>,
-    Asked(wanted): Asked<OneWanted>,
+    Path(host): Path<String>,
+    Query(wanted): Query<OneWanted>,
 ) -> Result<Json<Site>, Problem> {
     let site = site(&host)?;
     if let Some(topic) = &wanted.topic {
@@ -173,7 +171,7 @@ pub(super) async fn one(
             continue;
         }
         if let Some(file) = api.store.site(id, &site).await? {
-            topics.push(SiteFileView::new(&name, file));
+            topics.push(SiteDetailView::new(&name, file));
         }
     }
     let block = api.store.block_of(&site).await?;
@@ -201,8 +199,8 @@ pub(super) async fn one(
 )]
 pub(super) async fn queue(
     State(api): State<Arc<Api>>,
-    Named(topic): Named<String>,
-    Asked(wanted): Asked<QueueWanted>,
+    Path(topic): Path<String>,
+    Query(wanted): Query<QueueWanted>,
 ) -> Result<Json<Queue>, Problem> {
     let most = limit(wanted.limit, 20, MOST_SITES)?;
     let queue = match api.stored_topic(&topic).await? {
@@ -272,23 +270,20 @@ impl Wanted {
             order: choice(
                 "order",
                 self.order.as_deref(),
-                &[
-                    ("oldest", SequenceOrder::Oldest),
-                    ("newest", SequenceOrder::Newest),
-                ],
+                &[("oldest", SortOrder::Oldest), ("newest", SortOrder::Newest)],
             )?
-            .unwrap_or(SequenceOrder::Oldest),
+            .unwrap_or(SortOrder::Oldest),
             after: self.place()?,
             most: limit(self.limit, 100, MOST_SITES)?,
         })
     }
 
-    fn place(&self) -> Result<Option<SitePlace>, Problem> {
+    fn place(&self) -> Result<Option<SiteCursor>, Problem> {
         let place = self.cursor.as_deref().map(place).transpose()?;
         let fits = match &place {
             None => true,
-            Some(SitePlace::Host(..)) => self.host.is_some(),
-            Some(SitePlace::Number(_)) => self.host.is_none(),
+            Some(SiteCursor::Host(..)) => self.host.is_some(),
+            Some(SiteCursor::Number(_)) => self.host.is_none(),
         };
         match fits {
             true => Ok(place),
@@ -356,19 +351,19 @@ fn time(name: &str, asked: Option<&str>) -> Result<Option<SystemTime>, Problem> 
 }
 
 /// Where to go on, as a word that says nothing to others.
-fn cursor(place: &SitePlace) -> String {
+fn cursor(place: &SiteCursor) -> String {
     match place {
-        SitePlace::Number(number) => format!("n{number}"),
-        SitePlace::Host(topic, site) => format!("h{}.{site}", topic.number()),
+        SiteCursor::Number(number) => format!("n{number}"),
+        SiteCursor::Host(topic, site) => format!("h{}.{site}", topic.number()),
     }
 }
 
-fn place(cursor: &str) -> Result<SitePlace, Problem> {
-    let number = |text: &str| text.parse().ok().map(SitePlace::Number);
+fn place(cursor: &str) -> Result<SiteCursor, Problem> {
+    let number = |text: &str| text.parse().ok().map(SiteCursor::Number);
     let host = |text: &str| {
         let (topic, host) = text.split_once('.')?;
         let topic = TopicId::from_number(topic.parse().ok()?);
-        Some(SitePlace::Host(topic, host.parse().ok()?))
+        Some(SiteCursor::Host(topic, host.parse().ok()?))
     };
     let place = match cursor.split_at_checked(1) {
         Some(("n", rest)) => number(rest),
@@ -387,8 +382,8 @@ mod tests {
 
     #[test]
     fn cursors_lead_to_where_they_came_from() {
-        let host = SitePlace::Host(TopicId::from_number(3), "a.b.example:81".parse().unwrap());
-        for there in [SitePlace::Number(17), host] {
+        let host = SiteCursor::Host(TopicId::from_number(3), "a.b.example:81".parse().unwrap());
+        for there in [SiteCursor::Number(17), host] {
             assert_eq!(place(&cursor(&there)).unwrap(), there);
         }
         for wrong in [

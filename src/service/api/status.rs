@@ -61,7 +61,7 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, 
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION"),
         started_at: date(api.started),
-        writes: api.orders.borrow().plan.token.is_some(),
+        writes: api.state.borrow().plan.token.is_some(),
         store,
         last_seq: heads.last_number,
         fetches,

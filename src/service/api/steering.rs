@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 use crate::web::{PageUrl, SiteVisit};
 
 use super::Api;
-use super::access::Writer;
-use super::answers::{Json, Named, Problem, ProblemBody, Sent};
+use super::access::Authorized;
+use super::answers::{Json, Path, Problem, ProblemBody};
 use super::topics::Topic;
 
 /// So many start sites may come in one request.
@@ -49,8 +49,8 @@ pub(super) struct AddedStarts {
 )]
 pub(super) async fn pause(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named(topic): Named<String>,
+    _writer: Authorized,
+    Path(topic): Path<String>,
 ) -> Result<Json<Topic>, Problem> {
     api.set_paused(&topic, true).await
 }
@@ -70,8 +70,8 @@ pub(super) async fn pause(
 )]
 pub(super) async fn resume(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named(topic): Named<String>,
+    _writer: Authorized,
+    Path(topic): Path<String>,
 ) -> Result<Json<Topic>, Problem> {
     api.set_paused(&topic, false).await
 }
@@ -92,9 +92,9 @@ pub(super) async fn resume(
 )]
 pub(super) async fn add_starts(
     State(api): State<Arc<Api>>,
-    _writer: Writer,
-    Named(topic): Named<String>,
-    Sent(NewStarts { sites }): Sent<NewStarts>,
+    _writer: Authorized,
+    Path(topic): Path<String>,
+    Json(NewStarts { sites }): Json<NewStarts>,
 ) -> Result<Json<AddedStarts>, Problem> {
     if sites.is_empty() || sites.len() > MOST_STARTS {
         let message = format!("send 1 to {MOST_STARTS} sites, not {}", sites.len());
@@ -139,6 +139,6 @@ impl Api {
 
     /// Idle topics look whether there is something to do.
     pub(super) fn wake_topics(&self) {
-        self.orders.send_modify(|_| {});
+        self.state.send_modify(|_| {});
     }
 }

@@ -11,9 +11,9 @@ use crate::verdicts::date;
 use crate::web::Trouble;
 
 use super::super::PlannedTopic;
-use super::super::board::{IdleReason, TopicState};
+use super::super::status_board::{IdleReason, TopicState};
 use super::Api;
-use super::answers::{Json, Named, Problem, ProblemBody};
+use super::answers::{Json, Path, Problem, ProblemBody};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Topics {
@@ -97,7 +97,7 @@ struct Point {
 )]
 pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, Problem> {
     let stored = api.store.topics().await?;
-    let plan = Arc::clone(&api.orders.borrow().plan);
+    let plan = Arc::clone(&api.state.borrow().plan);
     let planned = plan
         .topics
         .iter()
@@ -128,7 +128,7 @@ pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, Pro
 )]
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
-    Named(topic): Named<String>,
+    Path(topic): Path<String>,
 ) -> Result<Json<Topic>, Problem> {
     api.topic(&topic).await.map(Json)
 }
@@ -147,7 +147,7 @@ pub(super) async fn one(
 )]
 pub(super) async fn curve(
     State(api): State<Arc<Api>>,
-    Named(topic): Named<String>,
+    Path(topic): Path<String>,
 ) -> Result<Json<Curve>, Problem> {
     let points = match api.stored_topic(&topic).await? {
         Some(id) => api.store.curve(id).await?,
@@ -183,15 +183,15 @@ impl Api {
 
     /// A topic as the settings have it.
     pub(super) fn planned(&self, name: &str) -> Option<PlannedTopic> {
-        let orders = self.orders.borrow();
-        let mut topics = orders.plan.topics.iter();
+        let state = self.state.borrow();
+        let mut topics = state.plan.topics.iter();
         topics.find(|topic| topic.crawl.name() == name).cloned()
     }
 
     /// What a topic does, as whoever has just paused or resumed it is to see it: its loop needs a
     /// moment to follow.
     fn state(&self, name: &str) -> TopicState {
-        let is_paused = self.orders.borrow().paused.contains(name);
+        let is_paused = self.state.borrow().paused.contains(name);
         match self.board.state(name) {
             None => TopicState::Idle(IdleReason::NotInSettings),
             Some(TopicState::Crawling) if is_paused => TopicState::Draining,
@@ -217,7 +217,7 @@ impl Api {
             last_1000: recent(progress.as_ref(), 1_000, rate),
         };
         let trouble = self.board.trouble(name);
-        let is_paused = self.orders.borrow().paused.contains(name);
+        let is_paused = self.state.borrow().paused.contains(name);
         let reason = if is_paused { "paused" } else { reason };
         Ok(Topic {
             name: name.to_owned(),

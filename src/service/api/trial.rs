@@ -18,8 +18,8 @@ use crate::web::{
 };
 
 use super::Api;
-use super::access::Writer;
-use super::answers::{Json, Named, Problem, ProblemBody, Sent};
+use super::access::Authorized;
+use super::answers::{Json, Path, Problem, ProblemBody};
 
 /// Where pasted pages are taken to stand if nothing is said about it.
 const NOWHERE: &str = "https://pasted.invalid/";
@@ -67,9 +67,9 @@ pub(super) struct TrialResult {
 )]
 pub(super) async fn try_page(
     State(api): State<Arc<Api>>,
-    Named(topic): Named<String>,
-    writer: Result<Writer, Problem>,
-    Sent(trial): Sent<Trial>,
+    Path(topic): Path<String>,
+    writer: Result<Authorized, Problem>,
+    Json(trial): Json<Trial>,
 ) -> Result<Json<TrialResult>, Problem> {
     api.stored_topic(&topic).await?;
     let Some(planned) = api.planned(&topic) else {
@@ -93,7 +93,7 @@ pub(super) async fn try_page(
             return Err(Problem::bad_request(message));
         }
     };
-    let parse = &api.orders.borrow().plan.settings.parse.clone();
+    let parse = &api.state.borrow().plan.settings.parse.clone();
     let limits = ParseLimits {
         max_links: parse.max_links,
         max_url_bytes: parse.max_url_bytes,
@@ -118,8 +118,8 @@ impl Api {
     async fn fetched(&self, url: &PageUrl) -> Result<FetchedPage, Problem> {
         let site = url.site();
         let is_permitted = {
-            let orders = self.orders.borrow();
-            orders.plan.settings.external.permits(site.host())
+            let state = self.state.borrow();
+            state.plan.settings.external.permits(site.host())
         };
         if !is_permitted || self.store.block_of(&site).await?.is_some() {
             return Err(Problem::conflict(format!("{site} is blocked")));

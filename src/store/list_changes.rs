@@ -17,11 +17,9 @@ use super::engine::Engine;
 use super::keys;
 use super::records::{self, VerdictRecord};
 use super::state::next_number;
-use super::transaction::Transaction;
+use super::transaction::{OpenTransaction, Transaction};
 use super::versions::first_form;
 use super::{Block, ChangeReason, Decision, ListChange, Opinion, StoreError, TopicId};
-
-type Changing<'t, 'e> = &'t mut Transaction<'e, dyn Engine>;
 
 /// How a site stands on a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,7 +67,7 @@ pub(super) enum Cause {
 /// Puts a site that has a verdict on the list, or takes it off, as those who may say so want it.
 /// Returns the number of the change, if there is one.
 pub(super) fn relist(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     cause: Cause,
@@ -180,7 +178,7 @@ pub(super) fn is_blocked(
 
 /// Asks editors about a site, or no longer, after its verdict or its decision has changed.
 pub(super) fn ask_editors(
-    changes: Changing<'_, '_>,
+    changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     site: &SiteId,
     old: Option<&VerdictRecord>,

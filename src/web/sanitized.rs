@@ -8,9 +8,9 @@ use std::fmt;
 /// Text from outside: control characters and those that reverse the direction of writing
 /// become U+FFFD.
 #[derive(Debug, Clone, Copy)]
-pub struct Harmless<'a>(pub &'a str);
+pub struct Sanitized<'a>(pub &'a str);
 
-impl fmt::Display for Harmless<'_> {
+impl fmt::Display for Sanitized<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clean: String = self.0.chars().map(harmless).collect();
         f.pad(&clean)
@@ -28,7 +28,7 @@ fn harmless(c: char) -> char {
 /// JSON on one line that is as harmless and says the same: what JSON may but need not escape is
 /// escaped.
 #[must_use]
-pub fn harmless_json(json: String) -> String {
+pub fn sanitized_json(json: String) -> String {
     if json.chars().all(|c| harmless(c) == c) {
         return json;
     }
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn nothing_that_moves_the_cursor_gets_through() {
         let hostile = "a\x1b]0;owned\x07b\r\u{202e}c\u{9b}31m";
-        let shown = Harmless(hostile).to_string();
+        let shown = Sanitized(hostile).to_string();
         assert_eq!(
             shown,
             "a\u{fffd}]0;owned\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}31m"
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn json_is_escaped_where_it_may_be() {
         let json = "\"a\\u001b\u{7f}\u{9b}\u{202e}é\"".to_owned();
-        let shown = harmless_json(json);
+        let shown = sanitized_json(json);
         assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eé\"");
     }
 }

@@ -2,21 +2,21 @@
 //!
 //! Invariant: what has a number is shown only when it is durable, that is, when its number is
 //! at most the last that was synced. What has none, and is read while a commit is under way, is
-//! read again after it (`Writer::read_between_commits`).
+//! read again after it (`CommitQueue::read_between_commits`).
 
 use crate::web::{SiteId, Verdict};
 
 use super::curve::Curve;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
-use super::listing::{BlockRecord, DecisionRecord, ListingRecord};
-use super::reading::verdict_place;
+use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
 use super::records::{self, EdgeRecord, EvidenceRecord, Phase, SiteRecord, VerdictRecord};
+use super::topic_queries::verdict_place;
 use super::transaction::Transaction;
 use super::versions;
 use super::{
-    Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, Recommendation, SequenceOrder,
-    SiteFile, SitePlace, SitePortion, SiteQuery, StoreError, TopicId, VerdictKind,
+    Block, CurvePoint, Decision, FeedEntry, FoundSite, JudgedSite, Recommendation, SiteBatch,
+    SiteCursor, SiteDetail, SiteQuery, SortOrder, StoreError, TopicId, VerdictKind,
 };
 
 /// So many verdicts are looked at for one portion, however few of them are wanted: nobody is to
@@ -81,21 +81,21 @@ impl<'e> Reader<'e> {
         Ok(feed)
     }
 
-    pub(super) fn find(&self, query: &SiteQuery) -> Result<SitePortion, StoreError> {
+    pub(super) fn find(&self, query: &SiteQuery) -> Result<SiteBatch, StoreError> {
         match &query.host_prefix {
             Some(prefix) => self.find_by_host(query, prefix),
             None => self.find_by_number(query),
         }
     }
 
-    fn find_by_number(&self, query: &SiteQuery) -> Result<SitePortion, StoreError> {
+    fn find_by_number(&self, query: &SiteQuery) -> Result<SiteBatch, StoreError> {
         let place = match query.after {
-            Some(SitePlace::Number(number)) => Some(keys::sequence(number)),
+            Some(SiteCursor::Number(number)) => Some(keys::sequence(number)),
             _ => None,
         };
         let entries = match query.order {
-            SequenceOrder::Oldest => self.engine.scan(keys::SEQUENCE, place.as_deref()),
-            SequenceOrder::Newest => self.engine.scan_back(keys::SEQUENCE, place.as_deref()),
+            SortOrder::Oldest => self.engine.scan(keys::SEQUENCE, place.as_deref()),
+            SortOrder::Newest => self.engine.scan_back(keys::SEQUENCE, place.as_deref()),
         };
         let mut portion = Portion::of(query);
         for entry in entries {
@@ -104,14 +104,14 @@ impl<'e> Reader<'e> {
             let number = number.ok_or_else(|| StoreError::damaged(&key, "it is no number"))?;
             if number > self.durable {
                 match query.order {
-                    SequenceOrder::Oldest => break,
-                    SequenceOrder::Newest => continue,
+                    SortOrder::Oldest => break,
+                    SortOrder::Newest => continue,
                 }
             }
             if portion.is_full() {
                 return Ok(portion.broken_off());
             }
-            portion.look_at(SitePlace::Number(number));
+            portion.look_at(SiteCursor::Number(number));
             let (topic, site) = verdict_place(&key, &value)?;
             if query.topic.is_some_and(|wanted| wanted != topic) {
                 continue;
@@ -126,14 +126,14 @@ impl<'e> Reader<'e> {
         Ok(portion.ended())
     }
 
-    fn find_by_host(&self, query: &SiteQuery, prefix: &str) -> Result<SitePortion, StoreError> {
+    fn find_by_host(&self, query: &SiteQuery, prefix: &str) -> Result<SiteBatch, StoreError> {
         let (first, after) = match &query.after {
-            Some(SitePlace::Host(topic, site)) => (*topic, Some(keys::verdict(*topic, site))),
+            Some(SiteCursor::Host(topic, site)) => (*topic, Some(keys::verdict(*topic, site))),
             _ => (TopicId(0), None),
         };
         let mut topics: Vec<TopicId> = match query.topic {
             Some(topic) => vec![topic],
-            None => super::reading::topics(self.engine)?
+            None => super::topic_queries::topics(self.engine)?
                 .into_iter()
                 .map(|(_, topic)| topic)
                 .collect(),
@@ -152,7 +152,7 @@ impl<'e> Reader<'e> {
                 let verdict: VerdictRecord = versions::decode(&key, &value)?;
                 let site = keys::last_host(&key);
                 let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
-                portion.look_at(SitePlace::Host(topic, site.clone()));
+                portion.look_at(SiteCursor::Host(topic, site.clone()));
                 if verdict.seq() <= self.durable {
                     portion.add_if_wanted(self, topic, verdict.into_judged(site))?;
                 }
@@ -166,7 +166,7 @@ impl<'e> Reader<'e> {
         &self,
         topic: TopicId,
         site: &SiteId,
-    ) -> Result<Option<SiteFile>, StoreError> {
+    ) -> Result<Option<SiteDetail>, StoreError> {
         let reader = &self.records;
         let Some(known) = reader.get::<SiteRecord>(&keys::site(topic, site))? else {
             return Ok(None);
@@ -189,7 +189,7 @@ impl<'e> Reader<'e> {
         let evidence = evidence.filter(|_| judged.is_some());
         let key = keys::site(topic, site);
         let damaged = |_| StoreError::damaged(&key, "its entrance is no address");
-        Ok(Some(SiteFile {
+        Ok(Some(SiteDetail {
             site: site.clone(),
             entrance: known.entrance.parse().map_err(damaged)?,
             standing: known.standing(),
@@ -328,7 +328,7 @@ struct Portion<'q> {
     query: &'q SiteQuery,
     sites: Vec<FoundSite>,
     looked_at: usize,
-    last: Option<SitePlace>,
+    last: Option<SiteCursor>,
 }
 
 // === impl Portion ===
@@ -347,7 +347,7 @@ impl<'q> Portion<'q> {
         self.sites.len() >= self.query.most || self.looked_at >= LOOKED_AT
     }
 
-    fn look_at(&mut self, place: SitePlace) {
+    fn look_at(&mut self, place: SiteCursor) {
         self.looked_at += 1;
         self.last = Some(place);
     }
@@ -376,16 +376,16 @@ impl<'q> Portion<'q> {
     }
 
     /// There may be more.
-    fn broken_off(self) -> SitePortion {
-        SitePortion {
+    fn broken_off(self) -> SiteBatch {
+        SiteBatch {
             sites: self.sites,
             next: self.last,
         }
     }
 
     /// There is no more.
-    fn ended(self) -> SitePortion {
-        SitePortion {
+    fn ended(self) -> SiteBatch {
+        SiteBatch {
             sites: self.sites,
             next: None,
         }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The patience with one exchange, from the moment of asking.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct ExchangeTimeout {
     asked: Instant,
     silence: Duration,
     end: Instant,
@@ -28,9 +28,9 @@ pub(super) enum Lost {
     Endless,
 }
 
-// === impl Patience ===
+// === impl ExchangeTimeout ===
 
-impl Patience {
+impl ExchangeTimeout {
     /// Begins to wait: for `silence` without a sign of life, and for `whole` at most.
     pub(super) fn begin(silence: Duration, whole: Duration) -> Self {
         let asked = Instant::now();
@@ -85,7 +85,7 @@ mod tests {
     /// What became of so many signs with so long between them, and after how many seconds.
     async fn exchange(signs: u32, pause: Duration) -> (Result<(), Lost>, u64) {
         let start = Instant::now();
-        let patience = Patience::begin(20 * SECOND, 60 * SECOND);
+        let patience = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
         let exchange = pin!(async {
             for _ in 0..signs {
                 sleep(pause).await;
@@ -106,7 +106,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_counts_from_the_last_sign() {
         let start = Instant::now();
-        let patience = Patience::begin(20 * SECOND, 60 * SECOND);
+        let patience = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
         let exchange = pin!(async {
             sleep(15 * SECOND).await;
             patience.sign();

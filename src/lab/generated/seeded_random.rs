@@ -1,4 +1,4 @@
-//! Chance that depends on nothing but what it is about.
+//! Random numbers that depend on nothing but what it is about.
 //!
 //! Invariant: the same web, the same matter and the same numbers give the same draws, in any
 //! order and on any machine. So nothing of the web has to be remembered.
@@ -8,9 +8,9 @@ use rand_xoshiro::Xoshiro256Plus;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Draws about one matter.
-pub(super) struct Chance(Xoshiro256Plus);
+pub(super) struct SeededRandom(Xoshiro256Plus);
 
-impl Chance {
+impl SeededRandom {
     /// Draws about a matter, which has a name and numbers: which site, which page.
     pub(super) fn about(seed: u64, matter: &str, numbers: &[u64]) -> Self {
         let mut hash = xxh3_64_with_seed(matter.as_bytes(), seed);
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn draws_depend_on_the_matter_alone() {
-        let draw = |seed, matter, number| Chance::about(seed, matter, &[number]).below(1 << 40);
+        let draw =
+            |seed, matter, number| SeededRandom::about(seed, matter, &[number]).below(1 << 40);
         assert_eq!(draw(1, "size", 7), draw(1, "size", 7));
         assert_ne!(draw(1, "size", 7), draw(2, "size", 7));
         assert_ne!(draw(1, "size", 7), draw(1, "name", 7));
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn early_places_come_more_often() {
-        let mut chance = Chance::about(1, "test", &[]);
+        let mut chance = SeededRandom::about(1, "test", &[]);
         let mut counts = [0_u32; 100];
         for _ in 0..100_000 {
             counts[chance.early(100)] += 1;
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn sizes_lie_around_their_median() {
-        let mut chance = Chance::about(1, "test", &[]);
+        let mut chance = SeededRandom::about(1, "test", &[]);
         let mut sizes: Vec<f64> = (0..10_001).map(|_| chance.around(30.0, 1.0)).collect();
         sizes.sort_by(f64::total_cmp);
         assert!((27.0..33.0).contains(&sizes[5_000]), "{}", sizes[5_000]);

@@ -35,7 +35,7 @@ pub(super) enum IdleReason {
 }
 
 /// States and totals of all topics.
-pub(super) struct Board {
+pub(super) struct StatusBoard {
     gauge: IntGaugeVec,
     known: Mutex<Known>,
 }
@@ -91,9 +91,9 @@ impl TopicState {
     }
 }
 
-// === impl Board ===
+// === impl StatusBoard ===
 
-impl Board {
+impl StatusBoard {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let options = Opts::new(
             "sitescout_topic_state",
