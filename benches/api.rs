@@ -468,9 +468,10 @@ fn report(entrance: &PageUrl, is_relevant: bool, model: ModelFingerprint) -> Sit
         },
         transversal_links: 3,
     };
-    let verdict = match is_relevant {
-        true => Verdict::Relevant,
-        false => Verdict::Irrelevant,
+    let verdict = if is_relevant {
+        Verdict::Relevant
+    } else {
+        Verdict::Irrelevant
     };
     let mut report = SiteReport {
         verdict,

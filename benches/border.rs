@@ -430,9 +430,10 @@ impl Crawl {
     fn edge_to_known(&mut self) -> NewEdge {
         let found = self.found as f64;
         let share = self.chance.r#gen::<f64>();
-        let number = match self.chance.r#gen::<bool>() {
-            true => found.powf(share),
-            false => found * share,
+        let number = if self.chance.r#gen::<bool>() {
+            found.powf(share)
+        } else {
+            found * share
         };
         self.edge_to((number as u64).min(self.found - 1))
     }

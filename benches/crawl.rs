@@ -547,9 +547,10 @@ impl Answers {
     }
 
     fn page(&self, host: u64, page: u64) -> String {
-        let texts = match is_relevant(host) {
-            true => &self.relevant,
-            false => &self.other,
+        let texts = if is_relevant(host) {
+            &self.relevant
+        } else {
+            &self.other
         };
         let chosen = usize::try_from((host * 31 + page) % TEXTS).expect("a small number");
         let text = &texts[chosen];
@@ -602,9 +603,10 @@ fn linked(host: u64, link: u64) -> u64 {
     let lot = xxh3_64_with_seed(&host.to_be_bytes(), link);
     let share = (lot >> 11) as f64 / (1_u64 << 53) as f64;
     let to = (share * share * HOSTS as f64) as u64;
-    match is_relevant(host) && link.is_multiple_of(2) {
-        true => to - to % RELEVANT_EVERY,
-        false => to,
+    if is_relevant(host) && link.is_multiple_of(2) {
+        to - to % RELEVANT_EVERY
+    } else {
+        to
     }
 }
 

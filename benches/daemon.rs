@@ -432,9 +432,10 @@ fn tell_flatness(samples: &[Sample]) {
             sum / part.len() as f64 / unit
         });
         let growth = means[2] / means[0] - 1.0;
-        let verdict = match growth.abs() <= FLAT {
-            true => "flat",
-            false => "not flat",
+        let verdict = if growth.abs() <= FLAT {
+            "flat"
+        } else {
+            "not flat"
         };
         println!(
             "{name:<7} after the warm-up, means of thirds: {:.0}, {:.0}, {:.0}: {:+.1} %, {verdict}",

@@ -225,9 +225,10 @@ fn decompress_all(files: &[PathBuf]) -> usize {
 fn decompress(path: &Path) -> usize {
     let file = BufReader::with_capacity(32 * 1024, File::open(path).expect("an archive"));
     let is_packed = path.extension().is_some_and(|extension| extension == "gz");
-    let mut bytes: Box<dyn Read> = match is_packed {
-        true => Box::new(MultiGzDecoder::new(file)),
-        false => Box::new(file),
+    let mut bytes: Box<dyn Read> = if is_packed {
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
     };
     let read = copy(&mut bytes, &mut sink()).expect("a readable archive");
     usize::try_from(read).expect("less than the address space")

@@ -127,9 +127,10 @@ const MEMORY_OF_A_SITE: f64 = 349.0;
 
 fn main() {
     let options = Options::read();
-    match options.is_server {
-        true => serve(options.sites),
-        false => soak(&options),
+    if options.is_server {
+        serve(options.sites);
+    } else {
+        soak(&options);
     }
 }
 

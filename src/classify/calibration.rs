@@ -250,12 +250,13 @@ impl<'a> Sample<'a> {
         }
         // Scores that count backwards: the classifier learned nothing that holds on other
         // sites, and the offset alone would judge every site alike. No page then speaks.
-        match slope > 0.0 {
-            true => Sigmoid {
+        if slope > 0.0 {
+            Sigmoid {
                 slope: slope / unit,
                 offset,
-            },
-            false => Sigmoid::INDIFFERENT,
+            }
+        } else {
+            Sigmoid::INDIFFERENT
         }
     }
 

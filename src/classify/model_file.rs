@@ -99,15 +99,16 @@ impl SiteModel {
         }
         let payload: Payload = postcard::from_bytes(payload)
             .map_err(|_| ModelFileError::Damaged("its content makes no sense"))?;
-        match payload.is_sound() {
-            true => Ok(Self::new(
+        if payload.is_sound() {
+            Ok(Self::new(
                 payload.topic,
                 Vocabulary::new(payload.terms, payload.weights),
                 payload.pages,
                 payload.calibration,
                 payload.thresholds,
-            )),
-            false => Err(ModelFileError::Damaged("its content makes no sense")),
+            ))
+        } else {
+            Err(ModelFileError::Damaged("its content makes no sense"))
         }
     }
 }
@@ -160,13 +161,14 @@ mod tests {
             weight: 1.0,
         };
         let pages = [page(0, false), page(1, true)];
-        let pages = match is_linear {
-            true => PageModel::Linear(LinearClassifier::fit(
+        let pages = if is_linear {
+            PageModel::Linear(LinearClassifier::fit(
                 &pages,
                 2,
                 &LinearParams { cost: 1.0, seed: 1 },
-            )),
-            false => PageModel::Centroid(CentroidClassifier::fit(
+            ))
+        } else {
+            PageModel::Centroid(CentroidClassifier::fit(
                 &pages,
                 2,
                 &CentroidParams {
@@ -175,7 +177,7 @@ mod tests {
                     other_centroids: 1,
                     seed: 1,
                 },
-            )),
+            ))
         };
         let counts = |sites| SiteCounts {
             sites,

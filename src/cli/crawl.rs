@@ -221,9 +221,10 @@ async fn crawl(
             () = signals.next() => {
                 end.get_or_insert_with(|| latest_end(&settings.external));
                 // Who asks twice does not want to wait for visits under way.
-                match stop.send_replace(true) {
-                    true => crawls.abort_all(),
-                    false => printer.bar.suspend(|| complain(STOPPING)),
+                if stop.send_replace(true) {
+                    crawls.abort_all();
+                } else {
+                    printer.bar.suspend(|| complain(STOPPING));
                 }
             }
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
@@ -284,9 +285,10 @@ impl Printer {
     }
 
     fn print(&self, topic: &str, verdict: &JudgedSite, totals: &TopicTotals) {
-        let line = match self.json {
-            true => as_json(topic, verdict),
-            false => format!("{}{}", self.prefix(topic), as_text(verdict)),
+        let line = if self.json {
+            as_json(topic, verdict)
+        } else {
+            format!("{}{}", self.prefix(topic), as_text(verdict))
         };
         let printed = self.bar.suspend(|| {
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -301,9 +303,10 @@ impl Printer {
     }
 
     fn prefix(&self, topic: &str) -> String {
-        match self.names_topics {
-            true => format!("{topic}: "),
-            false => String::new(),
+        if self.names_topics {
+            format!("{topic}: ")
+        } else {
+            String::new()
         }
     }
 

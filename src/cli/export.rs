@@ -79,9 +79,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let store = sources::open_store(&arguments.state, settings)?;
     let runtime = sources::runtime()?;
-    match arguments.everything {
-        true => runtime.block_on(export_everything(&store, arguments.out.as_deref()))?,
-        false => runtime.block_on(export_list(arguments, settings, &store))?,
+    if arguments.everything {
+        runtime.block_on(export_everything(&store, arguments.out.as_deref()))?;
+    } else {
+        runtime.block_on(export_list(arguments, settings, &store))?;
     }
     Ok(ExitCode::Success)
 }

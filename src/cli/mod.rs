@@ -85,9 +85,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // `--help` and `--version` come this way too. If the terminal is gone, nobody
             // reads it.
             let _ = error.print();
-            return match error.use_stderr() {
-                true => ExitCode::Usage,
-                false => ExitCode::Success,
+            return if error.use_stderr() {
+                ExitCode::Usage
+            } else {
+                ExitCode::Success
             };
         }
     };

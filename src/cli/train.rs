@@ -81,13 +81,12 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let mut topic = read_topic(arguments)?;
     let mut blocks = BTreeSet::new();
     if let Some(file) = &arguments.from_decisions {
-        let decisions = match file.is_empty() {
-            true => {
-                let edits = edits_of_store(&arguments.state, &topic.name, &settings)?;
-                blocks = edits.blocks;
-                edits.decisions
-            }
-            false => decisions_of_file(Path::new(file), &topic.name)?,
+        let decisions = if file.is_empty() {
+            let edits = edits_of_store(&arguments.state, &topic.name, &settings)?;
+            blocks = edits.blocks;
+            edits.decisions
+        } else {
+            decisions_of_file(Path::new(file), &topic.name)?
         };
         let known = topic.labels.remarks.len();
         topic.labels = topic.labels.with_decisions(&topic.name, decisions);
@@ -190,9 +189,10 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
     let own = arguments.out.join(&arguments.topic).join(TOPIC_FILE);
     let Some(path) = &arguments.labels else {
         if arguments.from_decisions.is_some() {
-            return match fs::exists(&own)? {
-                true => read_topic_file(&own, None, true),
-                false => Ok(Topic::without_labels(&arguments.topic)),
+            return if fs::exists(&own)? {
+                read_topic_file(&own, None, true)
+            } else {
+                Ok(Topic::without_labels(&arguments.topic))
             };
         }
         bail!(
@@ -233,10 +233,7 @@ fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Res
         let hint = "ask the daemon that has it open: curl -s \
                     localhost:9465/v1/topics/TOPIC/decisions > decisions.jsonl, and give that file \
                     as --from-decisions=decisions.jsonl";
-        match locked {
-            true => error.context(hint),
-            false => error,
-        }
+        if locked { error.context(hint) } else { error }
     })?;
     sources::runtime()?.block_on(async {
         let topic = sources::topic_of(&store, Some(topic)).await?;

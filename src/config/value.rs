@@ -175,9 +175,10 @@ pub(super) fn contact(value: &DeValue<'_>) -> Result<Option<String>, String> {
         .unwrap_or(&contact)
         .split_once('@')
         .is_some_and(|(user, host)| !user.is_empty() && host.contains('.'));
-    match contact.bytes().all(is_safe) && (is_url || is_mail) {
-        true => Ok(Some(contact)),
-        false => Err(wanted.to_owned()),
+    if contact.bytes().all(is_safe) && (is_url || is_mail) {
+        Ok(Some(contact))
+    } else {
+        Err(wanted.to_owned())
     }
 }
 

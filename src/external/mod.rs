@@ -426,9 +426,10 @@ impl ExternalCrawler {
         let host = taken.site().host();
         let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
         let was_decided = matches!(taken.verdict, Some(Verdict::Relevant | Verdict::Irrelevant));
-        match taken.standing.is_start || was_decided || is_mapped {
-            true => Arc::default(),
-            false => Arc::clone(&self.full_addresses),
+        if taken.standing.is_start || was_decided || is_mapped {
+            Arc::default()
+        } else {
+            Arc::clone(&self.full_addresses)
         }
     }
 
@@ -526,9 +527,10 @@ impl ExternalCrawler {
             Some(UndecidedReason::Interrupted | UndecidedReason::Deferred { .. })
         );
         // A visit that is made again is heard of when it has come to its end.
-        let edges = match is_passing {
-            true => Vec::new(),
-            false => self.ordering.weigh(&report),
+        let edges = if is_passing {
+            Vec::new()
+        } else {
+            self.ordering.weigh(&report)
         };
         let edges = edges.into_iter().filter(is_permitted).collect();
         EndedVisit {

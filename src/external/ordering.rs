@@ -249,9 +249,10 @@ impl Ranking for BreadthFirst {
     }
 
     fn rank(&self, standing: &Standing) -> Rank {
-        match standing.is_start {
-            true => START,
-            false => Rank { value: 0.0, tie: 0 },
+        if standing.is_start {
+            START
+        } else {
+            Rank { value: 0.0, tie: 0 }
         }
     }
 }

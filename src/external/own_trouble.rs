@@ -367,9 +367,12 @@ impl<const LONG: usize> Streak<LONG> {
     /// Nothing of this kind is wrong with us, or no longer.
     fn end(&mut self) -> Vec<Attributed> {
         let was_ours = std::mem::take(&mut self.is_ours);
-        let attribute = |ended: Ended| match was_ours {
-            true => ended.made_again(Retry::InPlace),
-            false => ended.counted(),
+        let attribute = |ended: Ended| {
+            if was_ours {
+                ended.made_again(Retry::InPlace)
+            } else {
+                ended.counted()
+            }
         };
         self.held.drain(..).map(attribute).collect()
     }

@@ -52,9 +52,10 @@ impl HostGuard {
 
     pub(super) fn set_block(&self, site: &SiteId, is_blocked: bool) {
         let mut hosts = self.write();
-        match is_blocked {
-            true => hosts.blocks.insert(site.clone()),
-            false => hosts.blocks.remove(site),
+        if is_blocked {
+            hosts.blocks.insert(site.clone())
+        } else {
+            hosts.blocks.remove(site)
         };
     }
 

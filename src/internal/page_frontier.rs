@@ -152,9 +152,10 @@ impl PageFrontier {
         for part in links.iter().filter(|link| link.kind.is_part()) {
             // A homepage may well send its readers to `/index.php`.
             let document = part.page.document_key();
-            let key = match self.asked.contains(&document) {
-                true => part.page.key(),
-                false => document,
+            let key = if self.asked.contains(&document) {
+                part.page.key()
+            } else {
+                document
             };
             let page = Candidate {
                 url: part.page.clone(),

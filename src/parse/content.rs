@@ -88,9 +88,10 @@ fn sniff(start: &[u8]) -> ContentKind {
         begins_with(text, tag) && (ends || tag.ends_with(b"--"))
     });
     let is_xml_page = begins_with(text, b"<?xml") && contains_html_root(text);
-    match is_html || is_xml_page {
-        true => ContentKind::Html,
-        false => ContentKind::PlainText,
+    if is_html || is_xml_page {
+        ContentKind::Html
+    } else {
+        ContentKind::PlainText
     }
 }
 

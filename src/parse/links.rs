@@ -127,11 +127,10 @@ impl Resolver<'_> {
         if reference.len() > self.limits.max_url_bytes {
             return None;
         }
-        let page = match self.encoding == UTF_8 {
-            true => PageUrl::join(&self.base, reference),
-            false => {
-                PageUrl::join_encoded(&self.base, reference, &|text| self.encoding.encode(text).0)
-            }
+        let page = if self.encoding == UTF_8 {
+            PageUrl::join(&self.base, reference)
+        } else {
+            PageUrl::join_encoded(&self.base, reference, &|text| self.encoding.encode(text).0)
         };
         let page = page.ok()?;
         (page.as_str().len() <= self.limits.max_url_bytes).then_some(page)
@@ -155,9 +154,10 @@ impl Resolver<'_> {
         let anchor = self.anchor_of(raw);
         self.bytes += page.as_str().len() + anchor.len();
         let nofollow = raw.nofollow || page_nofollow;
-        let other_site = match page.shares_host(self.page) {
-            true => None,
-            false => Some(page.site()).filter(|site| *site != self.site),
+        let other_site = if page.shares_host(self.page) {
+            None
+        } else {
+            Some(page.site()).filter(|site| *site != self.site)
         };
         let target = match other_site {
             None => {

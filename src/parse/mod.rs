@@ -84,9 +84,10 @@ pub fn parse(page: &FetchedPage, limits: &ParseLimits) -> ParsedPage {
     let site = page.url.site();
     let tld = site.host().rsplit('.').next();
     let (text, charset) = charset::decode(&page.body, content_type.as_deref(), content, tld);
-    let markup = match content::is_xml(content_type.as_deref()) {
-        true => Markup::Xml,
-        false => Markup::Html,
+    let markup = if content::is_xml(content_type.as_deref()) {
+        Markup::Xml
+    } else {
+        Markup::Html
     };
     let document = match content {
         ContentKind::PlainText => Document::from_plain_text(&text),

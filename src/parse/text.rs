@@ -76,9 +76,10 @@ impl TextBuilder {
         self.buffer.extend_from_slice(bare);
         self.end_run(part);
         self.has_visible = true;
-        self.pending = match ends_apart || words.ends_with(b" ") {
-            true => Separator::Space,
-            false => Separator::Nothing,
+        self.pending = if ends_apart || words.ends_with(b" ") {
+            Separator::Space
+        } else {
+            Separator::Nothing
         };
     }
 
@@ -162,9 +163,10 @@ fn collapse(text: &mut [u8]) -> &[u8] {
         .fold(false, |found, (one, next)| {
             found | ((*one == b' ') & (*next == b' '))
         });
-    let length = match has_runs {
-        true => drop_repeated_spaces(text),
-        false => text.len(),
+    let length = if has_runs {
+        drop_repeated_spaces(text)
+    } else {
+        text.len()
     };
     &text[..length]
 }

@@ -229,9 +229,10 @@ impl Terms {
 /// Lower case, composed, with one kind of apostrophe.
 fn normal_form(word: &str) -> Cow<'_, str> {
     if word.is_ascii() {
-        return match word.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => Cow::Owned(word.to_ascii_lowercase()),
-            false => Cow::Borrowed(word),
+        return if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            Cow::Owned(word.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(word)
         };
     }
     let word = word.replace('\u{2019}', "'");

@@ -15,9 +15,10 @@ pub(super) fn is_low(state: &Path, limit: usize, was_low: bool) -> bool {
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let limit = limit as u64;
     let (more, than) = ROOM_TO_GO_ON;
-    match was_low {
-        true => free < limit / than * more,
-        false => free < limit,
+    if was_low {
+        free < limit / than * more
+    } else {
+        free < limit
     }
 }
 

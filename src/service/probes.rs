@@ -60,12 +60,13 @@ async fn figures(State(watched): State<Watched>) -> impl IntoResponse {
 
 async fn is_alive(State(watched): State<Watched>) -> impl IntoResponse {
     let stuck = watched.heartbeats.stuck(STUCK);
-    match stuck.is_empty() {
-        true => (StatusCode::OK, "alive\n".to_owned()),
-        false => (
+    if stuck.is_empty() {
+        (StatusCode::OK, "alive\n".to_owned())
+    } else {
+        (
             StatusCode::SERVICE_UNAVAILABLE,
             format!("stuck: {}\n", stuck.join(", ")),
-        ),
+        )
     }
 }
 

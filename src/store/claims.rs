@@ -324,14 +324,15 @@ pub(super) fn held(
 
 fn read_claim(key: &[u8], value: &[u8]) -> Result<ClaimRecord, StoreError> {
     // In its first form, that of a site of the border was empty.
-    match value.is_empty() {
-        true => Ok(ClaimRecord {
+    if value.is_empty() {
+        Ok(ClaimRecord {
             owner: 0,
             number: 0,
             expires: 0,
             from: None,
-        }),
-        false => versions::decode(key, value),
+        })
+    } else {
+        versions::decode(key, value)
     }
 }
 

@@ -51,9 +51,10 @@ impl State {
             Edit::Pause { topic, is_paused } => {
                 topic_record(changes, topic)?;
                 let was_paused = changes.get_raw(&keys::pause(topic))?.is_some();
-                match is_paused {
-                    true => changes.put_raw(keys::pause(topic), Vec::new()),
-                    false => changes.remove(keys::pause(topic)),
+                if is_paused {
+                    changes.put_raw(keys::pause(topic), Vec::new());
+                } else {
+                    changes.remove(keys::pause(topic));
                 }
                 Ok(done_unless(was_paused == is_paused))
             }
@@ -202,9 +203,10 @@ fn recheck(
 }
 
 fn done_unless(is_unchanged: bool) -> Edited {
-    match is_unchanged {
-        true => Edited::Unchanged,
-        false => Edited::Done { seq: None },
+    if is_unchanged {
+        Edited::Unchanged
+    } else {
+        Edited::Done { seq: None }
     }
 }
 

@@ -208,9 +208,12 @@ fn question(topic: TopicId, site: &SiteId, verdict: &VerdictRecord) -> Option<Ve
 /// and the model rejects shows what the model does not know yet.
 pub(super) fn usefulness(confidence: f64, rank: f64) -> f64 {
     let mean = f64::midpoint(confidence.clamp(0.0, 1.0), rank.clamp(0.0, 1.0));
-    let part = |share: f64| match share > 0.0 {
-        true => -share * share.log2(),
-        false => 0.0,
+    let part = |share: f64| {
+        if share > 0.0 {
+            -share * share.log2()
+        } else {
+            0.0
+        }
     };
     part(mean) + part(1.0 - mean)
 }

@@ -233,9 +233,10 @@ fn crash_file(synced: &[u8], written: &[u8], random: &mut Xoshiro256PlusPlus) ->
     let share_kept = [1.0, 0.9, 0.5, 0.1][random.gen_range(0..4)];
     let mut file = vec![0; length];
     for (number, block) in file.chunks_mut(BLOCK).enumerate() {
-        let source = match random.gen_bool(share_kept) {
-            true => written,
-            false => synced,
+        let source = if random.gen_bool(share_kept) {
+            written
+        } else {
+            synced
         };
         // Growth whose contents are lost reads as zeros.
         let source = source.get(number * BLOCK..).unwrap_or_default();
@@ -379,9 +380,10 @@ fn outcome(taken: &ClaimedSite, random: &mut Xoshiro256PlusPlus) -> VisitOutcome
         pages: 1,
     });
     let edges = edges.collect();
-    let resolution = match random.gen_ratio(1, 8) {
-        true => Resolution::Judged,
-        false => Resolution::Deferred(SystemTime::UNIX_EPOCH),
+    let resolution = if random.gen_ratio(1, 8) {
+        Resolution::Judged
+    } else {
+        Resolution::Deferred(SystemTime::UNIX_EPOCH)
     };
     VisitOutcome {
         claim: taken.claim.clone(),

@@ -508,9 +508,10 @@ fn fitting<R: Serialize>(records: impl Iterator<Item = R>, bytes: usize) -> Vec<
 
 /// The beginning of a text that is too long.
 fn shortened(text: &str) -> String {
-    match text.len() > TEXT_BYTES {
-        true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)]),
-        false => text.to_owned(),
+    if text.len() > TEXT_BYTES {
+        format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
+    } else {
+        text.to_owned()
     }
 }
 

@@ -586,9 +586,10 @@ mod tests {
 
     impl Ranking for Found {
         fn name(&self) -> &str {
-            match self.is_reversed {
-                true => "last-come",
-                false => "first-come",
+            if self.is_reversed {
+                "last-come"
+            } else {
+                "first-come"
             }
         }
 

@@ -181,9 +181,10 @@ fn judge(
     changes.put(keys::sequence(seq), &place);
     changes.put(keys::NEWEST.to_vec(), &records::seconds(clock::now()));
     let evidence = keys::evidence(topic, &report.site);
-    match outcome.keep_evidence {
-        true => changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges)),
-        false => changes.remove(evidence),
+    if outcome.keep_evidence {
+        changes.put(evidence, &EvidenceRecord::new(report, &outcome.edges));
+    } else {
+        changes.remove(evidence);
     }
     let address = report.address.filter(|_| takes_room(report.verdict));
     let sites_at_address = count_at(changes, topic, address, |sites| sites.saturating_add(1))?;
@@ -213,9 +214,10 @@ fn share_domain(
     }
     let domain = keys::domain(topic, domain);
     let sites: u32 = changes.get(&domain)?.unwrap_or_default();
-    let sites = match is_alias {
-        true => sites.saturating_sub(1),
-        false => sites.saturating_add(1),
+    let sites = if is_alias {
+        sites.saturating_sub(1)
+    } else {
+        sites.saturating_add(1)
     };
     changes.put(domain, &sites);
     Ok(())

@@ -168,9 +168,12 @@ impl Corpus {
     /// The sites as examples of one topic and of everything else.
     #[must_use]
     pub fn examples(&self, topic: &str) -> Vec<ExampleSite<'_>> {
-        let class = |site: &CorpusSite| match site.topic == topic {
-            true => Class::Target,
-            false => Class::Other,
+        let class = |site: &CorpusSite| {
+            if site.topic == topic {
+                Class::Target
+            } else {
+                Class::Other
+            }
         };
         let examples = self.sites.iter().map(|site| ExampleSite {
             class: class(site),

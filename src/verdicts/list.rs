@@ -101,9 +101,10 @@ impl List {
         }
         let mut after = self.since;
         loop {
-            let (lines, next) = match self.has_all_verdicts {
-                true => self.verdicts(store, after).await?,
-                false => self.listed(store, after).await?,
+            let (lines, next) = if self.has_all_verdicts {
+                self.verdicts(store, after).await?
+            } else {
+                self.listed(store, after).await?
             };
             let is_present = |line: &&Line| line.judged.seq <= end && self.wants(line);
             for line in lines.iter().filter(is_present) {

@@ -32,9 +32,12 @@ pub fn sanitized_json(json: String) -> String {
     if json.chars().all(|c| harmless(c) == c) {
         return json;
     }
-    let escape = |c: char| match harmless(c) == c {
-        true => c.to_string(),
-        false => format!("\\u{:04x}", u32::from(c)),
+    let escape = |c: char| {
+        if harmless(c) == c {
+            c.to_string()
+        } else {
+            format!("\\u{:04x}", u32::from(c))
+        }
     };
     json.chars().map(escape).collect()
 }

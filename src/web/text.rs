@@ -71,9 +71,10 @@ impl PageText {
     pub fn from_runs(buffer: Vec<u8>, runs: Vec<(PagePart, usize)>) -> Self {
         let buffer = String::from_utf8(buffer).unwrap_or_default();
         let is_whole = runs.last().map_or(0, |run| run.1) == buffer.len();
-        match is_whole {
-            true => Self { buffer, runs },
-            false => Self::default(),
+        if is_whole {
+            Self { buffer, runs }
+        } else {
+            Self::default()
         }
     }
 

@@ -196,9 +196,12 @@ pub(crate) fn serve_many() -> (Runtime, Pathologies) {
         home("bakery-krume.example"),
     ];
     for number in 0..SITES {
-        let links = [2 * number + 1, 2 * number + 2].map(|next| match next < SITES {
-            true => format!("<a href='http://{}/'>next</a>", site_name(next)),
-            false => String::new(),
+        let links = [2 * number + 1, 2 * number + 2].map(|next| {
+            if next < SITES {
+                format!("<a href='http://{}/'>next</a>", site_name(next))
+            } else {
+                String::new()
+            }
         });
         let page = format!("{}{}", texts[number % 3], links.concat());
         web.script(&site_name(number), move |target, _| match target {

@@ -530,9 +530,10 @@ async fn everything_people_said_survives_a_dump() {
                 .iter()
                 .map(|(_, host, change, _)| (host.as_str(), *change))
                 .collect();
-            match with_lists {
-                true => assert_eq!(told, feed(&shelf, 0).await),
-                false => assert_eq!(listed, [("bad.test", "added")]),
+            if with_lists {
+                assert_eq!(told, feed(&shelf, 0).await);
+            } else {
+                assert_eq!(listed, [("bad.test", "added")]);
             }
             assert!(copy.store.is_paused(topic).await.expect("a read"));
             let identity = async |store: &dyn ReadStore| store.identity().await.expect("a name");
@@ -622,9 +623,10 @@ proptest! {
                 match event {
                     Event::Judged(is_relevant) => {
                         recheck(&shelf, host).await;
-                        let verdict = match is_relevant {
-                            true => Verdict::Relevant,
-                            false => Verdict::Irrelevant,
+                        let verdict = if is_relevant {
+                            Verdict::Relevant
+                        } else {
+                            Verdict::Irrelevant
                         };
                         if shelf.take(1).await == [host] {
                             shelf.judge(host, verdict, Vec::new()).await;

@@ -523,9 +523,10 @@ fn who_cannot_be_reached_by_our_own_fault_is_visited_later() {
     let is_up = Arc::new(AtomicBool::new(false));
     let up = Arc::clone(&is_up);
     let names = runtime.block_on(NameServer::start(&Log::default(), move |_| {
-        match up.load(Ordering::Relaxed) {
-            false => Answer::Failure,
-            true => Answer::Addresses(vec![loopback], 3_600),
+        if up.load(Ordering::Relaxed) {
+            Answer::Addresses(vec![loopback], 3_600)
+        } else {
+            Answer::Failure
         }
     }));
     let port = web.http().port();

@@ -79,9 +79,10 @@ impl Machine {
     /// they were made: when one of our own was taken, none from before is left.
     async fn seen(&self) -> Vec<String> {
         for address in &self.addresses {
-            let socket = match address.is_ipv4() {
-                true => TcpSocket::new_v4(),
-                false => TcpSocket::new_v6(),
+            let socket = if address.is_ipv4() {
+                TcpSocket::new_v4()
+            } else {
+                TcpSocket::new_v6()
             };
             let socket = socket.expect("a socket");
             let from = SocketAddr::new(address.ip(), 0);

@@ -38,11 +38,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        match entry.file_type().expect("a kind").is_dir() {
-            true => copy(&entry.path(), &target),
-            false => {
-                fs::copy(entry.path(), target).expect("a copy");
-            }
+        if entry.file_type().expect("a kind").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a copy");
         }
     }
 }

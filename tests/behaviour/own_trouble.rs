@@ -296,12 +296,15 @@ fn a_clock_that_is_set_right_costs_no_site_its_verdict() {
         let begin = Duration::from_secs(12);
         since < begin || since >= begin + OUTAGE
     };
-    let failure = |page: &PageUrl| match page.as_str().contains("//www.") {
-        true => ErrorKind::NoHost,
-        false => ErrorKind::BadCertificate {
-            http_instead: false,
-            is_out_of_date: true,
-        },
+    let failure = |page: &PageUrl| {
+        if page.as_str().contains("//www.") {
+            ErrorKind::NoHost
+        } else {
+            ErrorKind::BadCertificate {
+                http_instead: false,
+                is_out_of_date: true,
+            }
+        }
     };
     let web = Outage {
         is_encrypted: true,
@@ -344,13 +347,14 @@ fn serve_as_proxy(listener: TcpListener) {
             }
             line.clear();
         }
-        let (status, body) = match target.ends_with("/robots.txt") {
-            true => ("404 Not Found", ""),
-            false => (
+        let (status, body) = if target.ends_with("/robots.txt") {
+            ("404 Not Found", "")
+        } else {
+            (
                 "200 OK",
                 "<p>Learn to sail a dinghy or a yacht, race in the regatta of \
-                                 our sailing club, and meet the crew in the harbour.",
-            ),
+                             our sailing club, and meet the crew in the harbour.",
+            )
         };
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\

@@ -30,15 +30,16 @@ impl Ranking for Combined {
     }
 
     fn rank(&self, standing: &Standing) -> Rank {
-        match standing.is_start {
-            true => Rank {
+        if standing.is_start {
+            Rank {
                 value: 1.0,
                 tie: u32::MAX,
-            },
-            false => Rank {
+            }
+        } else {
+            Rank {
                 value: f64::midpoint(standing.global, standing.local),
                 tie: standing.edges,
-            },
+            }
         }
     }
 }

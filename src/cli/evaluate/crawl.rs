@@ -69,9 +69,10 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         let Some(result) = result else {
             bail!("`{topic}` has too few groups of sites to hold half of them out");
         };
-        match arguments.json {
-            true => writeln!(out, "{}", sanitized_json(&crawl_as_json(&result)))?,
-            false => print_crawl(&result, &mut out)?,
+        if arguments.json {
+            writeln!(out, "{}", sanitized_json(&crawl_as_json(&result)))?;
+        } else {
+            print_crawl(&result, &mut out)?;
         }
         out.flush()?;
     }

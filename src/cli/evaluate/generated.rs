@@ -60,9 +60,10 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     for topic in &arguments.topic {
         let experiment = learn(arguments, topic, settings)?;
         let result = sources::runtime()?.block_on(experiment.run())?;
-        match arguments.json {
-            true => writeln!(out, "{}", sanitized_json(&as_json(topic, &result)))?,
-            false => print(&mut out, arguments, topic, &result)?,
+        if arguments.json {
+            writeln!(out, "{}", sanitized_json(&as_json(topic, &result)))?;
+        } else {
+            print(&mut out, arguments, topic, &result)?;
         }
         out.flush()?;
     }

@@ -172,9 +172,10 @@ fn read_capture(
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
     // A block that cannot be read is told when it is passed over.
-    let http = match has_http {
-        true => read_http_head(block).unwrap_or_default(),
-        false => None,
+    let http = if has_http {
+        read_http_head(block).unwrap_or_default()
+    } else {
+        None
     };
     if kind == CaptureKind::Response && http.is_none() {
         return Err(ProblemKind::NoHttp);

@@ -339,9 +339,10 @@ impl Client {
         let mut request = Request::new(Empty::new());
         let peer = connection.peer();
         let is_whole = connection.speaks_http2() || peer.wants_absolute_form;
-        let target = match is_whole {
-            true => url.as_str(),
-            false => &url[url::Position::BeforePath..],
+        let target = if is_whole {
+            url.as_str()
+        } else {
+            &url[url::Position::BeforePath..]
         };
         *request.uri_mut() = Uri::try_from(target).map_err(|error| {
             let message = format!("{page} cannot be asked for: {error}");
@@ -460,16 +461,17 @@ impl Client {
             .as_millis()
             .saturating_mul(self.limits.minimum_rate as u128)
             / 1_000;
-        match bytes as u128 >= least {
-            true => Ok(()),
-            false => Err(FetchError::new(
+        if bytes as u128 >= least {
+            Ok(())
+        } else {
+            Err(FetchError::new(
                 ErrorKind::TooSlow,
                 format!(
                     "{} sent {bytes} bytes in {} s",
                     page.site(),
                     elapsed.as_secs()
                 ),
-            )),
+            ))
         }
     }
 
@@ -569,16 +571,18 @@ impl Pieces {
     }
 
     fn as_slice(&self) -> &[u8] {
-        match self.several.is_empty() {
-            true => &self.only,
-            false => &self.several,
+        if self.several.is_empty() {
+            &self.only
+        } else {
+            &self.several
         }
     }
 
     fn whole(self) -> WireBody {
-        let bytes = match self.several.is_empty() {
-            true => self.only,
-            false => self.several.into(),
+        let bytes = if self.several.is_empty() {
+            self.only
+        } else {
+            self.several.into()
         };
         WireBody {
             bytes,

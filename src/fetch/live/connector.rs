@@ -280,17 +280,17 @@ impl Connector {
     ) -> Result<Connection, FetchError> {
         let meter = Meter::new(self.limits.header_bytes);
         let stream = Metered::new(stream, Arc::clone(&meter));
-        let stream: Box<dyn Stream> = match route.by_proxy && route.tls {
-            true => Box::new(self.tunnel(page, stream).await?),
-            false => Box::new(stream),
+        let stream: Box<dyn Stream> = if route.by_proxy && route.tls {
+            Box::new(self.tunnel(page, stream).await?)
+        } else {
+            Box::new(stream)
         };
-        let (stream, speaks_http2): (Box<dyn Stream>, bool) = match route.tls {
-            true => {
-                let stream = self.encrypt(page, stream).await?;
-                let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                (Box::new(stream), is_http2)
-            }
-            false => (stream, false),
+        let (stream, speaks_http2): (Box<dyn Stream>, bool) = if route.tls {
+            let stream = self.encrypt(page, stream).await?;
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            (Box::new(stream), is_http2)
+        } else {
+            (stream, false)
         };
         let stream = TokioIo::new(stream);
         let unspoken = |error: hyper::Error| {

@@ -129,9 +129,10 @@ impl AsyncRead for Metered {
         if bytes > 0 && !self.meter.receive(bytes) {
             self.meter.is_exceeded.store(true, Ordering::Relaxed);
         }
-        match self.meter.is_exceeded() {
-            true => Poll::Ready(Err(io::Error::other("more was sent than an answer needs"))),
-            false => read,
+        if self.meter.is_exceeded() {
+            Poll::Ready(Err(io::Error::other("more was sent than an answer needs")))
+        } else {
+            read
         }
     }
 }

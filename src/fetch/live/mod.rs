@@ -127,9 +127,10 @@ impl LiveWeb {
 
     /// Whether the settings allow to ask at all.
     pub fn check(settings: &FetchSettings) -> Result<(), LiveWebError> {
-        match settings.contact.is_none() && settings.resolve.is_empty() {
-            true => Err(LiveWebError::NoContact),
-            false => Ok(()),
+        if settings.contact.is_none() && settings.resolve.is_empty() {
+            Err(LiveWebError::NoContact)
+        } else {
+            Ok(())
         }
     }
 

@@ -82,8 +82,9 @@ fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<(), String
         roots.add(certificate).map_err(|error| error.to_string())?;
         found = true;
     }
-    match found {
-        true => Ok(()),
-        false => Err("there is no certificate in it; PEM is expected".to_owned()),
+    if found {
+        Ok(())
+    } else {
+        Err("there is no certificate in it; PEM is expected".to_owned())
     }
 }

@@ -139,10 +139,7 @@ impl Turns {
         let pause = settings.pause.max(delay);
         let now = Instant::now();
         let is_due = courtesy.put_off_until.is_some_and(|due| due <= now);
-        let gap = match is_due {
-            true => settings.pause,
-            false => pause,
-        };
+        let gap = if is_due { settings.pause } else { pause };
         let after_pause = courtesy.last_request.map(|last| last + gap);
         let due = after_pause
             .max(courtesy.not_before)
@@ -153,9 +150,10 @@ impl Turns {
             // A pause of the operator's own making is waited for, however long.
             if wait > settings.longest_wait.max(settings.pause) {
                 let is_busy = courtesy.not_before.is_some_and(|busy| busy >= due);
-                let cause = match is_busy {
-                    true => DeferralCause::Busy,
-                    false => DeferralCause::CrawlDelay,
+                let cause = if is_busy {
+                    DeferralCause::Busy
+                } else {
+                    DeferralCause::CrawlDelay
                 };
                 if !is_busy {
                     courtesy.put_off_until.get_or_insert(due);
@@ -250,10 +248,11 @@ impl Turn {
                 courtesy.failures += 1;
                 let is_tired =
                     reception != ServerReply::Failed && courtesy.failures >= BUSY_AT_MOST;
-                match is_tired {
-                    true => self.settings.come_back,
-                    false => back_off(&self.site, self.pause, courtesy.failures)
-                        .min(self.settings.longest_wait),
+                if is_tired {
+                    self.settings.come_back
+                } else {
+                    back_off(&self.site, self.pause, courtesy.failures)
+                        .min(self.settings.longest_wait)
                 }
             }
         };

@@ -216,9 +216,10 @@ impl WarcWriter {
         Self {
             path,
             file,
-            packing: match is_gzip {
-                true => Packing::Gzip,
-                false => Packing::Plain,
+            packing: if is_gzip {
+                Packing::Gzip
+            } else {
+                Packing::Plain
             },
             ids: RecordIds::new(),
             wire: Vec::new(),

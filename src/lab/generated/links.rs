@@ -45,9 +45,10 @@ fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut SeededRandom) -> u
         return farm(web, chance);
     }
     let share = chance.share();
-    let locality = match profile.is_hub {
-        true => f64::midpoint(web.locality, 1.0),
-        false => web.locality,
+    let locality = if profile.is_hub {
+        f64::midpoint(web.locality, 1.0)
+    } else {
+        web.locality
     };
     // What is left is shared by neighbours, by the sites everybody knows, and by the rest.
     let rest = 1.0 - locality;

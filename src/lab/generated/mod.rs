@@ -160,9 +160,10 @@ impl GeneratedWeb {
     ) -> Option<Vec<(SiteId, &'static str)>> {
         let (mut own, mut rest) = (Vec::new(), Vec::new());
         for (site, about) in self.originals() {
-            let (kept, most) = match about == topic {
-                true => (&mut own, targets),
-                false => (&mut rest, others),
+            let (kept, most) = if about == topic {
+                (&mut own, targets)
+            } else {
+                (&mut rest, others)
             };
             if kept.len() < most {
                 kept.push((site, about));

@@ -19,9 +19,10 @@ pub(super) fn host(web: &GeneratedWeb, site: u64) -> String {
     let code = base36(shuffled(web, site));
     let mut chance = web.chance("name", &[site]);
     let mut word = |probability: f64| {
-        let category = match chance.is(probability) {
-            true => &WORDS.categories[category_of(site)],
-            false => &WORDS.general,
+        let category = if chance.is(probability) {
+            &WORDS.categories[category_of(site)]
+        } else {
+            &WORDS.general
         };
         let nouns = &category.vocabulary(Tongue::English).nouns;
         loop {

@@ -395,9 +395,10 @@ impl<'w> Page<'w> {
         let (year, month_of_year) = (FIRST_YEAR + month / 12, month % 12 + 1);
         self.put(&format!("<h2>{month_of_year}/{year}</h2><table>"));
         for day in 1..=28 {
-            let text = match self.chance.is(0.2) {
-                true => mixture.phrase(&mut self.chance),
-                false => String::new(),
+            let text = if self.chance.is(0.2) {
+                mixture.phrase(&mut self.chance)
+            } else {
+                String::new()
             };
             self.put(&format!(
                 "<tr><td>{day}.</td><td>{}</td></tr>",
@@ -442,9 +443,10 @@ impl<'w> Page<'w> {
             _ => names::title(self.web, target, other.tongue),
         };
         let www = if self.chance.is(0.5) { "www." } else { "" };
-        let about = match self.chance.is(0.5) {
-            true => mixture.text(10, &mut self.chance),
-            false => String::new(),
+        let about = if self.chance.is(0.5) {
+            mixture.text(10, &mut self.chance)
+        } else {
+            String::new()
         };
         self.put(&format!(
             "<p><a href=\"http://{www}{host}/\">{}</a> {}</p>\n",

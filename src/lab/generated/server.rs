@@ -205,14 +205,16 @@ async fn answer(
     let (path, query) = (request.uri().path(), request.uri().query());
     let target = request.uri().path_and_query();
     (served.listen)(host, target.map_or(path, PathAndQuery::as_str));
-    let latency = match web.is_slow(host) {
-        true => 20 * conditions.latency,
-        false => conditions.latency,
+    let latency = if web.is_slow(host) {
+        20 * conditions.latency
+    } else {
+        conditions.latency
     };
     sleep(latency).await;
-    let fault = match path == "/robots.txt" {
-        true => None,
-        false => web.fault(host, path, query, conditions.faults),
+    let fault = if path == "/robots.txt" {
+        None
+    } else {
+        web.fault(host, path, query, conditions.faults)
     };
     match fault {
         Some(Fault::Broken) => return Err(BreakOff),

@@ -98,9 +98,10 @@ impl Token {
         if !TOKEN_LENGTH.contains(&token.len()) {
             return Err(TokenError::Length(token.len()));
         }
-        match token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Ok(Self(token.to_owned())),
-            false => Err(TokenError::Characters),
+        if token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Ok(Self(token.to_owned()))
+        } else {
+            Err(TokenError::Characters)
         }
     }
 
@@ -199,9 +200,10 @@ pub(super) async fn let_readers_in(
 
 /// Nobody holds a place for ever, by sending slowly or by asking for much.
 pub(super) async fn in_time(request: Request, next: Next) -> Response {
-    let longest = match request.uri().path() == super::feed::PATH {
-        true => LONGEST + LONGEST_WAIT,
-        false => LONGEST,
+    let longest = if request.uri().path() == super::feed::PATH {
+        LONGEST + LONGEST_WAIT
+    } else {
+        LONGEST
     };
     match timeout(longest, next.run(request)).await {
         Ok(response) => response,

@@ -218,11 +218,12 @@ pub(super) async fn recheck(
 /// A note that can be kept.
 pub(super) fn checked_note(note: String) -> Result<String, Problem> {
     let length = note.chars().count();
-    match length > NOTE_LENGTH {
-        true => Err(Problem::bad_request(format!(
+    if length > NOTE_LENGTH {
+        Err(Problem::bad_request(format!(
             "`note` has {length} characters; it may have {NOTE_LENGTH}"
-        ))),
-        false => Ok(note),
+        )))
+    } else {
+        Ok(note)
     }
 }
 

@@ -231,11 +231,12 @@ impl Wanted {
     fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, Problem> {
         let share = |name: &str, share: Option<f64>, usual: f64| {
             let share = share.unwrap_or(usual);
-            match (0.0..=1.0).contains(&share) {
-                true => Ok(share),
-                false => Err(Problem::bad_request(format!(
+            if (0.0..=1.0).contains(&share) {
+                Ok(share)
+            } else {
+                Err(Problem::bad_request(format!(
                     "`{name}` must be from 0 to 1"
-                ))),
+                )))
             }
         };
         Ok(SiteQuery {
@@ -285,12 +286,13 @@ impl Wanted {
             Some(SiteCursor::Host(..)) => self.host.is_some(),
             Some(SiteCursor::Number(_)) => self.host.is_none(),
         };
-        match fits {
-            true => Ok(place),
-            false => Err(Problem::bad_request(
+        if fits {
+            Ok(place)
+        } else {
+            Err(Problem::bad_request(
                 "`cursor` belongs to another question: with `host` sites come in another order"
                     .to_owned(),
-            )),
+            ))
         }
     }
 

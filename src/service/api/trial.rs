@@ -137,12 +137,13 @@ impl Api {
             let message = format!("a gatekeeper ({gatekeeper}) answers instead of the site");
             return Err(Problem::unreachable(message));
         }
-        match fetched.status.is_success() {
-            true => Ok(fetched),
-            false => Err(Problem::unreachable(format!(
+        if fetched.status.is_success() {
+            Ok(fetched)
+        } else {
+            Err(Problem::unreachable(format!(
                 "the server answers {}",
                 fetched.status
-            ))),
+            )))
         }
     }
 }
@@ -188,9 +189,10 @@ impl TrialResult {
             let thresholds = model.thresholds();
             let is_enough = evidence.certainty() >= thresholds.p_threshold
                 && evidence.speaking_pages() >= thresholds.min_speaking_pages;
-            let verdict = match evidence.is_for_target() {
-                true => "relevant",
-                false => "irrelevant",
+            let verdict = if evidence.is_for_target() {
+                "relevant"
+            } else {
+                "irrelevant"
             };
             result.confidence = confidence.get();
             result.is_mute = false;
