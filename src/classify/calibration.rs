@@ -43,20 +43,20 @@ const HOPELESS_ERROR: f64 = 0.45;
 
 /// The score of a page by a classifier that had not seen its site.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HeldOutPage {
+pub(crate) struct HeldOutPage {
     /// What the classifier said.
-    pub score: f64,
+    pub(crate) score: f64,
     /// What kind of page it is.
-    pub kind: PageKind,
+    pub(crate) kind: PageKind,
     /// Whether its site is of the target class.
-    pub is_target: bool,
+    pub(crate) is_target: bool,
     /// How much it counts: the pages of a site and kind share the weight 1.
-    pub weight: f64,
+    pub(crate) weight: f64,
 }
 
 /// What scores are worth, by kind of page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     kinds: [KindCalibration; 3],
     /// The balanced error of all pages together.
     p_err: f64,
@@ -64,13 +64,13 @@ pub struct Calibration {
 
 /// What scores of one kind of page are worth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct KindCalibration {
+pub(crate) struct KindCalibration {
     /// Log-odds per score.
-    pub slope: f64,
+    pub(crate) slope: f64,
     /// Log-odds at score zero.
-    pub offset: f64,
+    pub(crate) offset: f64,
     /// How often the confidence is on the wrong side of 1/2, both classes weighing alike.
-    pub p_err: f64,
+    pub(crate) p_err: f64,
 }
 
 // === impl Calibration ===
@@ -78,7 +78,7 @@ pub struct KindCalibration {
 impl Calibration {
     /// Takes scores for log-odds and knows nothing of errors: for when there is nothing to
     /// learn from.
-    pub const BLIND: Self = Self {
+    pub(crate) const BLIND: Self = Self {
         kinds: [KindCalibration {
             slope: 1.0,
             offset: 0.0,
@@ -89,7 +89,7 @@ impl Calibration {
 
     /// Learns from held-out pages. Where one class is missing nothing can be learned.
     #[must_use]
-    pub fn fit(pages: &[HeldOutPage]) -> Self {
+    pub(crate) fn fit(pages: &[HeldOutPage]) -> Self {
         let Some(sample) = Sample::new(pages) else {
             return Self::BLIND;
         };
@@ -117,20 +117,20 @@ impl Calibration {
 
     /// The confidence that a score deserves.
     #[must_use]
-    pub fn confidence(&self, score: f64, kind: PageKind) -> PageConfidence {
+    pub(crate) fn confidence(&self, score: f64, kind: PageKind) -> PageConfidence {
         let of_kind = self.of_kind(kind);
         PageConfidence::from_log_odds(of_kind.slope * score + of_kind.offset)
     }
 
     /// What is known about pages of one kind.
     #[must_use]
-    pub fn of_kind(&self, kind: PageKind) -> &KindCalibration {
+    pub(crate) fn of_kind(&self, kind: PageKind) -> &KindCalibration {
         &self.kinds[kind as usize]
     }
 
     /// Whether confidences are no better than chance.
     #[must_use]
-    pub fn knows_nothing(&self) -> bool {
+    pub(crate) fn knows_nothing(&self) -> bool {
         self.p_err >= HOPELESS_ERROR
     }
 
@@ -145,7 +145,7 @@ impl Calibration {
 
     /// The balanced error over pages of all kinds.
     #[must_use]
-    pub fn p_err(&self) -> f64 {
+    pub(crate) fn p_err(&self) -> f64 {
         self.p_err
     }
 }

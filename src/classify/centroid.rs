@@ -36,15 +36,15 @@ use super::{Aspect, PageClassifier};
 
 /// How a centroid classifier is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CentroidParams {
+pub(crate) struct CentroidParams {
     /// The dimensions that pages are projected to.
-    pub dimensions: usize,
+    pub(crate) dimensions: usize,
     /// The most kinds of page in the target class.
-    pub target_centroids: usize,
+    pub(crate) target_centroids: usize,
     /// The most kinds of page in the other class.
-    pub other_centroids: usize,
+    pub(crate) other_centroids: usize,
     /// Where chance comes from.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Distances stay this far from 0 and 1, where the logarithm says nothing useful.
@@ -63,7 +63,7 @@ const POWER_ITERATIONS: usize = 2;
 
 /// The centroids of both classes, in the projected space.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CentroidClassifier {
+pub(crate) struct CentroidClassifier {
     pub(super) dimensions: usize,
     /// One row for each feature.
     pub(super) projection: Vec<f32>,
@@ -74,7 +74,7 @@ pub struct CentroidClassifier {
 
 /// Pr\[p|target\] of a page at these half cosine distances from the nearest centroids.
 #[must_use]
-pub fn log_distance_confidence(target: f64, other: f64) -> PageConfidence {
+pub(crate) fn log_distance_confidence(target: f64, other: f64) -> PageConfidence {
     let log = |distance: f64| distance.clamp(EPSILON, 1.0 - EPSILON).ln();
     let (target, other) = (log(target), log(other));
     PageConfidence::new(target / (target + other)).unwrap_or(PageConfidence::NEUTRAL)
@@ -85,7 +85,7 @@ pub fn log_distance_confidence(target: f64, other: f64) -> PageConfidence {
 impl CentroidClassifier {
     /// Clusters the pages of each class.
     #[must_use]
-    pub fn fit(pages: &[WeighedPage], features: usize, params: &CentroidParams) -> Self {
+    pub(crate) fn fit(pages: &[WeighedPage], features: usize, params: &CentroidParams) -> Self {
         let mut random = Xoshiro256Plus::seed_from_u64(params.seed);
         let projection = Projection::learn(pages, features, params.dimensions, &mut random);
         let cluster = |is_target: bool, most: usize| {
@@ -106,16 +106,9 @@ impl CentroidClassifier {
         }
     }
 
-    /// How many centroids each class has: target, other.
-    #[must_use]
-    pub fn centroids(&self) -> (usize, usize) {
-        let rows = |values: &[f32]| values.len() / self.dimensions.max(1);
-        (rows(&self.target), rows(&self.other))
-    }
-
     /// Half cosine distances to the nearest centroid of the target and the other class.
     #[must_use]
-    pub fn distances(&self, page: &PageVector) -> (f64, f64) {
+    pub(crate) fn distances(&self, page: &PageVector) -> (f64, f64) {
         let page = self.project(page);
         let nearest = |centroids: &[f32]| {
             let closeness = self
@@ -442,7 +435,8 @@ mod tests {
     #[test]
     fn each_kind_of_page_has_its_centroid() {
         let fitted = CentroidClassifier::fit(&many(), 12, &PARAMS);
-        assert_eq!(fitted.centroids(), (2, 2));
+        assert_eq!(fitted.target.len(), 2 * fitted.dimensions);
+        assert_eq!(fitted.other.len(), 2 * fitted.dimensions);
         for (features, is_target) in [
             (&[0_u32, 1, 2], true),
             (&[3, 4, 5], true),

@@ -15,13 +15,13 @@ use crate::web::{PageConfidence, SiteConfidence};
 /// Pr'\[p|k\] = Pr\[p|k\] (1 − `p_err`) + (1 − Pr\[p|k\]) `p_err` (paper 4.3.3): what a
 /// confidence is worth when the classifier is wrong every `p_err`-th time.
 #[must_use]
-pub fn error_corrected(confidence: PageConfidence, p_err: f64) -> f64 {
+pub(crate) fn error_corrected(confidence: PageConfidence, p_err: f64) -> f64 {
     confidence.get() * (1.0 - p_err) + confidence.complement() * p_err
 }
 
 /// What is known about a site.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SiteEvidence {
+pub(crate) struct SiteEvidence {
     log_odds: f64,
     speaking_pages: usize,
 }
@@ -29,7 +29,7 @@ pub struct SiteEvidence {
 impl SiteEvidence {
     /// Nothing read yet.
     #[must_use]
-    pub fn new(prior: SiteConfidence) -> Self {
+    pub(crate) fn new(prior: SiteConfidence) -> Self {
         // A prior of 0 or 1 would make every page useless.
         let prior = prior.get().clamp(1e-6, 1.0 - 1e-6);
         Self {
@@ -39,7 +39,7 @@ impl SiteEvidence {
     }
 
     /// Adds a page that spoke.
-    pub fn add(&mut self, confidence: PageConfidence, p_err: f64) {
+    pub(crate) fn add(&mut self, confidence: PageConfidence, p_err: f64) {
         let for_target = error_corrected(confidence, p_err);
         // With `p_err` 0, a page of confidence 0 or 1 would silence all others for ever.
         let for_target = for_target.clamp(1e-9, 1.0 - 1e-9);
@@ -49,26 +49,26 @@ impl SiteEvidence {
 
     /// Pr\[target | pages that spoke\].
     #[must_use]
-    pub fn confidence(&self) -> SiteConfidence {
+    pub(crate) fn confidence(&self) -> SiteConfidence {
         SiteConfidence::from_log_odds(self.log_odds)
     }
 
     /// How many pages spoke.
     #[must_use]
-    pub fn speaking_pages(&self) -> usize {
+    pub(crate) fn speaking_pages(&self) -> usize {
         self.speaking_pages
     }
 
     /// How sure the case is, whichever way: max(confidence, 1 − confidence).
     #[must_use]
-    pub fn certainty(&self) -> f64 {
+    pub(crate) fn certainty(&self) -> f64 {
         let confidence = self.confidence();
         confidence.get().max(confidence.complement())
     }
 
     /// Whether the pages speak for the target class.
     #[must_use]
-    pub fn is_for_target(&self) -> bool {
+    pub(crate) fn is_for_target(&self) -> bool {
         self.log_odds > 0.0
     }
 }

@@ -9,7 +9,7 @@ use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts};
 
 /// The two classes of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub(crate) enum Class {
     /// Sites of the topic.
     Target,
     /// All other sites.
@@ -17,7 +17,7 @@ pub enum Class {
 }
 
 /// A term by its number in a lexicon.
-pub type TermId = u32;
+pub(crate) type TermId = u32;
 
 /// All terms of a corpus, numbered in the order in which they were met.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Lexicon {
 ///
 /// Titles, headings and descriptions are written to say what a page is about. On real sites
 /// counting them more often helped, though by little more than dealing the folds anew does.
-pub const PART_WEIGHTS: [f32; 6] = [3.0, 2.0, 1.0, 1.0, 1.0, 2.0];
+pub(crate) const PART_WEIGHTS: [f32; 6] = [3.0, 2.0, 1.0, 1.0, 1.0, 2.0];
 
 /// A page in numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,29 +39,29 @@ pub struct CountedPage {
     /// How far from the entrance it lies.
     pub kind: PageKind,
     /// The language by which its words were stemmed.
-    pub language: Option<Language>,
+    pub(crate) language: Option<Language>,
     /// For telling near-duplicates.
-    pub fingerprint: Option<Fingerprint>,
+    pub(crate) fingerprint: Option<Fingerprint>,
     /// Weighted counts, by ascending number of the term.
-    pub terms: Vec<(TermId, f32)>,
+    pub(crate) terms: Vec<(TermId, f32)>,
 }
 
 /// A site in numbers, as an example of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExampleSite<'a> {
     /// What it is an example of.
-    pub class: Class,
+    pub(crate) class: Class,
     /// Sites of one group share an owner, a designer or a text; they are never torn apart.
-    pub group: u32,
+    pub(crate) group: u32,
     /// The pages that a fit may look at, in breadth-first order.
-    pub pages: &'a [CountedPage],
+    pub(crate) pages: &'a [CountedPage],
 }
 
 // === impl Lexicon ===
 
 impl Lexicon {
     /// A page in the numbers of this lexicon; new terms are added to it.
-    pub fn count(
+    pub(crate) fn count(
         &mut self,
         terms: &PageTerms,
         kind: PageKind,
@@ -85,20 +85,14 @@ impl Lexicon {
     /// # Panics
     /// If the number is from another lexicon.
     #[must_use]
-    pub fn term(&self, id: TermId) -> &str {
+    pub(crate) fn term(&self, id: TermId) -> &str {
         &self.terms[id as usize]
     }
 
     /// How many terms there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.terms.len()
-    }
-
-    /// Whether no page was counted yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
     }
 
     fn id(&mut self, term: &str) -> TermId {
@@ -117,13 +111,13 @@ impl Lexicon {
 impl ExampleSite<'_> {
     /// Whether the site is one of the topic.
     #[must_use]
-    pub fn is_target(&self) -> bool {
+    pub(crate) fn is_target(&self) -> bool {
         self.class == Class::Target
     }
 
     /// The language of most of its pages; of equals the one met first.
     #[must_use]
-    pub fn language(&self) -> Option<Language> {
+    pub(crate) fn language(&self) -> Option<Language> {
         let mut tally: Vec<(Language, usize)> = Vec::new();
         for language in self.pages.iter().filter_map(|page| page.language) {
             match tally.iter_mut().find(|(known, _)| *known == language) {

@@ -25,11 +25,11 @@ use super::{Aspect, PageClassifier};
 
 /// How a linear classifier is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinearParams {
+pub(crate) struct LinearParams {
     /// What an example of weight 1 may cost, against the length of the weights.
-    pub cost: f64,
+    pub(crate) cost: f64,
     /// The order in which pages are looked at.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Passes over the pages; the fit is nearly always done earlier.
@@ -40,26 +40,26 @@ const TOLERANCE: f64 = 2e-3;
 
 /// A weight for each feature, and a bias.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LinearClassifier {
+pub(crate) struct LinearClassifier {
     pub(super) weights: Vec<f32>,
     pub(super) bias: f64,
 }
 
 /// A training page: its vector, whether it is of the target class, its weight.
 #[derive(Debug, Clone)]
-pub struct WeighedPage {
+pub(crate) struct WeighedPage {
     /// The page.
-    pub vector: PageVector,
+    pub(crate) vector: PageVector,
     /// Whether it is of a target site.
-    pub is_target: bool,
+    pub(crate) is_target: bool,
     /// How much it counts; all weights together are the number of sites.
-    pub weight: f64,
+    pub(crate) weight: f64,
 }
 
 impl LinearClassifier {
     /// Fits weights to pages.
     #[must_use]
-    pub fn fit(pages: &[WeighedPage], features: usize, params: &LinearParams) -> Self {
+    pub(crate) fn fit(pages: &[WeighedPage], features: usize, params: &LinearParams) -> Self {
         let mut weights = vec![0_f64; features];
         // The bias is the weight of a feature that every page has.
         let mut bias = 0_f64;

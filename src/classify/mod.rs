@@ -28,18 +28,19 @@ mod model_file;
 mod vector;
 mod vocabulary;
 
-pub use calibration::{Calibration, HeldOutPage, KindCalibration};
-pub use centroid::{CentroidClassifier, CentroidParams, log_distance_confidence};
-pub use evidence::{SiteEvidence, error_corrected};
-pub use example::{Class, CountedPage, ExampleSite, Lexicon, PART_WEIGHTS, TermId};
-pub use linear::{LinearClassifier, LinearParams, WeighedPage};
-pub use model::{JudgedPage, PageModel, SiteModel, Thresholds};
-pub use model_file::ModelFileError;
-pub use vector::{Feature, PageVector};
-pub use vocabulary::{Selection, Vocabulary, VocabularyLimits};
+pub(crate) use calibration::{Calibration, HeldOutPage};
+pub(crate) use centroid::{CentroidClassifier, CentroidParams};
+pub(crate) use evidence::SiteEvidence;
+pub(crate) use example::{Class, CountedPage, ExampleSite, Lexicon};
+pub(crate) use linear::{LinearClassifier, LinearParams, WeighedPage};
+pub(crate) use model::{JudgedPage, PageModel};
+pub use model::{SiteModel, Thresholds};
+pub(crate) use model_file::ModelFileError;
+pub(crate) use vector::{Feature, PageVector};
+pub(crate) use vocabulary::{Selection, VocabularyLimits};
 
 /// Is this a page of the topic?
-pub trait PageClassifier {
+pub(crate) trait PageClassifier {
     /// Log-odds for the target class: above zero speaks for it. What a number is worth is
     /// for the [`Calibration`] to say.
     fn score(&self, page: &PageVector) -> f64;
@@ -55,9 +56,9 @@ pub trait PageClassifier {
 
 /// One thing a classifier looks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Aspect {
+pub(crate) struct Aspect {
     /// A line for the model card.
-    pub title: String,
+    pub(crate) title: String,
     /// How much each feature tells; the larger the more.
-    pub features: Vec<(Feature, f64)>,
+    pub(crate) features: Vec<(Feature, f64)>,
 }

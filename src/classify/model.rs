@@ -40,7 +40,7 @@ pub struct Thresholds {
 
 /// The page classifiers there are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum PageModel {
+pub(crate) enum PageModel {
     /// Logistic regression.
     Linear(LinearClassifier),
     /// The paper's centroids.
@@ -68,7 +68,7 @@ pub enum JudgedPage {
 impl SiteModel {
     /// Puts a model together.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         topic: String,
         vocabulary: Vocabulary,
         pages: PageModel,
@@ -122,7 +122,7 @@ impl SiteModel {
 
     /// What the model looks for: each aspect with its most telling words.
     #[must_use]
-    pub fn aspects(&self, words: usize) -> Vec<(String, Vec<TellingWord>)> {
+    pub(crate) fn aspects(&self, words: usize) -> Vec<(String, Vec<TellingWord>)> {
         let in_words = |aspect: Aspect| {
             let mut features = aspect.features;
             features.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -139,25 +139,25 @@ impl SiteModel {
 
     /// The topic, by its name.
     #[must_use]
-    pub fn topic(&self) -> &str {
+    pub(crate) fn topic(&self) -> &str {
         &self.topic
     }
 
     /// The terms it knows.
     #[must_use]
-    pub fn vocabulary(&self) -> &Vocabulary {
+    pub(crate) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
     /// Its page classifier.
     #[must_use]
-    pub fn pages(&self) -> &PageModel {
+    pub(crate) fn pages(&self) -> &PageModel {
         &self.pages
     }
 
     /// What its scores are worth.
     #[must_use]
-    pub fn calibration(&self) -> &Calibration {
+    pub(crate) fn calibration(&self) -> &Calibration {
         &self.calibration
     }
 
@@ -199,7 +199,7 @@ impl Thresholds {
 impl PageModel {
     /// The classifier behind its trait.
     #[must_use]
-    pub fn classifier(&self) -> &dyn PageClassifier {
+    pub(crate) fn classifier(&self) -> &dyn PageClassifier {
         match self {
             Self::Linear(linear) => linear,
             Self::Centroid(centroid) => centroid,
@@ -208,13 +208,13 @@ impl PageModel {
 
     /// The score of a page.
     #[must_use]
-    pub fn score(&self, page: &PageVector) -> f64 {
+    pub(crate) fn score(&self, page: &PageVector) -> f64 {
         self.classifier().score(page)
     }
 
     /// The name by which users choose it.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Linear(_) => "linear",
             Self::Centroid(_) => "centroid",

@@ -1,21 +1,21 @@
 //! Pages as vectors of length one.
 
 /// A feature: the number of a term in a vocabulary.
-pub type Feature = u32;
+pub(crate) type Feature = u32;
 
 /// A page as a classifier sees it: the weights of the features it has, by ascending
 /// feature.
 ///
 /// Invariant: the length is 1, or 0 if the page has no feature.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PageVector {
+pub(crate) struct PageVector {
     entries: Vec<(Feature, f32)>,
 }
 
 impl PageVector {
     /// Brings weights to length one. They must come by ascending feature.
     #[must_use]
-    pub fn normalised(mut entries: Vec<(Feature, f32)>) -> Self {
+    pub(crate) fn normalised(mut entries: Vec<(Feature, f32)>) -> Self {
         debug_assert!(
             entries.is_sorted_by(|one, other| one.0 < other.0),
             "features ascend"
@@ -33,7 +33,7 @@ impl PageVector {
     /// The direction in which several pages together point: their sum, brought to length
     /// one.
     #[must_use]
-    pub fn sum<'a>(pages: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub(crate) fn sum<'a>(pages: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut entries: Vec<(Feature, f32)> = pages
             .into_iter()
             .flat_map(|page| page.entries.iter().copied())
@@ -51,19 +51,19 @@ impl PageVector {
 
     /// The features the page has, with their weights.
     #[must_use]
-    pub fn entries(&self) -> &[(Feature, f32)] {
+    pub(crate) fn entries(&self) -> &[(Feature, f32)] {
         &self.entries
     }
 
     /// How many known terms the page has.
     #[must_use]
-    pub fn known_terms(&self) -> usize {
+    pub(crate) fn known_terms(&self) -> usize {
         self.entries.len()
     }
 
     /// The scalar product with a weight for each feature.
     #[must_use]
-    pub fn dot(&self, weights: &[f32]) -> f64 {
+    pub(crate) fn dot(&self, weights: &[f32]) -> f64 {
         let products = self
             .entries
             .iter()

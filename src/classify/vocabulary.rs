@@ -24,11 +24,11 @@ use super::vector::{Feature, PageVector, narrow};
 
 /// How a vocabulary is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct VocabularyLimits {
+pub(crate) struct VocabularyLimits {
     /// The most terms, the most telling first.
-    pub terms: usize,
+    pub(crate) terms: usize,
     /// A term must stand on this many sites.
-    pub min_sites: u32,
+    pub(crate) min_sites: u32,
 }
 
 /// How many sites a language needs before its own counts outweigh those of all sites.
@@ -39,7 +39,7 @@ const MIN_LANGUAGE_SITES: u32 = 3;
 
 /// A vocabulary in the numbers of a corpus.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// The feature of each term of the lexicon.
     features: Vec<Option<Feature>>,
     /// The term of each feature.
@@ -49,7 +49,7 @@ pub struct Selection {
 
 /// A vocabulary in words, as a model carries it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Vocabulary {
+pub(crate) struct Vocabulary {
     terms: Vec<Box<str>>,
     features: FxHashMap<Box<str>, Feature>,
     weights: TermWeights,
@@ -80,7 +80,7 @@ impl Selection {
     /// Chooses the terms that tell the classes apart on these sites. `site_weights` says
     /// how much each site counts within its class.
     #[must_use]
-    pub fn choose(
+    pub(crate) fn choose(
         lexicon: &Lexicon,
         sites: &[ExampleSite<'_>],
         site_weights: &[f64],
@@ -126,7 +126,7 @@ impl Selection {
 
     /// A page of the corpus as a vector.
     #[must_use]
-    pub fn vector(&self, page: &CountedPage) -> PageVector {
+    pub(crate) fn vector(&self, page: &CountedPage) -> PageVector {
         let mut known: Vec<(Feature, f32)> = page
             .terms
             .iter()
@@ -138,19 +138,13 @@ impl Selection {
 
     /// How many terms were chosen.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.terms.len()
-    }
-
-    /// Whether no term was worth choosing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
     }
 
     /// The same in words.
     #[must_use]
-    pub fn into_vocabulary(self, lexicon: &Lexicon) -> Vocabulary {
+    pub(crate) fn into_vocabulary(self, lexicon: &Lexicon) -> Vocabulary {
         let terms = self.terms.iter().map(|id| lexicon.term(*id).into());
         Vocabulary::new(terms.collect(), self.weights)
     }
@@ -229,7 +223,7 @@ impl Vocabulary {
 
     /// A page as a vector.
     #[must_use]
-    pub fn vector(&self, page: &PageTerms) -> PageVector {
+    pub(crate) fn vector(&self, page: &PageTerms) -> PageVector {
         // The terms of the page and of the vocabulary are in one order.
         let known = page
             .iter()
@@ -243,13 +237,13 @@ impl Vocabulary {
     /// # Panics
     /// If the feature is from another vocabulary.
     #[must_use]
-    pub fn term(&self, feature: Feature) -> &str {
+    pub(crate) fn term(&self, feature: Feature) -> &str {
         &self.terms[feature as usize]
     }
 
     /// All terms, in the order of their features.
     #[must_use]
-    pub fn terms(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn terms(&self) -> impl ExactSizeIterator<Item = &str> {
         self.terms.iter().map(|term| &**term)
     }
 

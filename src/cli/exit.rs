@@ -43,7 +43,7 @@ unusable disk, 78 unusable settings or clock";
 impl ExitCode {
     /// The number that the process ends with.
     #[must_use]
-    pub fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Failure => 1,

@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{ConfigError, LogLevel, Settings};
 use crate::telemetry;
-pub use exit::ExitCode;
+pub(crate) use exit::ExitCode;
 use exit::UnusableSettings;
 
 /// Finds websites of a topic: learns from example sites, samples unseen ones with few pages.

@@ -12,19 +12,19 @@ use super::value::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiSettings {
     /// Where it is served, if anywhere.
-    pub listen: Option<SocketAddr>,
+    pub(crate) listen: Option<SocketAddr>,
     /// The file with the token that writing needs.
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Whether reading needs the token on a loopback address, too.
-    pub reads_need_token: bool,
+    pub(crate) reads_need_token: bool,
     /// Names under which it may be asked for, beside addresses and `localhost`.
-    pub hosts: Vec<String>,
+    pub(crate) hosts: Vec<String>,
     /// So many requests a second may come from one address; 0: any number.
-    pub requests_per_second: usize,
+    pub(crate) requests_per_second: usize,
     /// The longest body of a request.
-    pub body_bytes: usize,
+    pub(crate) body_bytes: usize,
     /// So many connections may be open at once.
-    pub connections: usize,
+    pub(crate) connections: usize,
 }
 
 impl Default for ApiSettings {

@@ -12,26 +12,26 @@ use super::value::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalSettings {
     /// In which order border sites are visited.
-    pub strategy: Strategy,
+    pub(crate) strategy: Strategy,
     /// In how many steps from 0 to 1 ranks are compared; 0: as they are.
-    pub rank_steps: usize,
+    pub(crate) rank_steps: usize,
     /// How many sites are visited at once.
     pub crawlers: usize,
     /// With fewer sites left to visit than this, more is read of each for its links.
-    pub scarce_border: usize,
+    pub(crate) scarce_border: usize,
     /// How many sites of one registrable domain are taken up.
-    pub sites_per_domain: usize,
+    pub(crate) sites_per_domain: usize,
     /// How many sites are taken up because sites of one registrable domain recommend them; 0: any
     /// number.
-    pub sites_per_source: usize,
+    pub(crate) sites_per_source: usize,
     /// How many sites may wait to be visited; 0: any number.
-    pub border_sites: usize,
+    pub(crate) border_sites: usize,
     /// Domains below which every name is a domain of its own, beside those that are known.
-    pub platforms: Vec<String>,
+    pub(crate) platforms: Vec<String>,
     /// How many sites at one address are judged.
     pub sites_per_address: usize,
     /// What becomes of verdicts when the model of the topic has changed.
-    pub old_verdicts: OldVerdicts,
+    pub(crate) old_verdicts: OldVerdicts,
     /// After how long a relevant site is looked at again, if ever.
     pub recheck_after: Option<Duration>,
     /// How often the visit to a site is put off before it is given up.
@@ -41,13 +41,13 @@ pub struct ExternalSettings {
     /// The crawl ends when recent pprs is so many times what it was at best.
     pub pprs_factor: f64,
     /// How long visits under way are waited for when the crawl is stopped.
-    pub drain: Duration,
+    pub(crate) drain: Duration,
     /// Hosts that are never visited.
     pub block: Vec<String>,
     /// If there are any, no other hosts are visited.
-    pub allow: Vec<String>,
+    pub(crate) allow: Vec<String>,
     /// Where chance comes from.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Which hosts an operator lets in, ready to be asked: the answer costs the same however long the
@@ -79,7 +79,7 @@ pub enum OldVerdicts {
 
 /// In which order border sites are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// By the mean of global and local edge weights.
     Combined,
     /// By the confidence of the sites that recommend them.
@@ -165,13 +165,13 @@ impl ExternalSettings {
 
     /// `sites_per_address` as stores count.
     #[must_use]
-    pub fn sites_per_address(&self) -> u32 {
+    pub(crate) fn sites_per_address(&self) -> u32 {
         u32::try_from(self.sites_per_address).unwrap_or(u32::MAX)
     }
 
     /// Whether the lists of the operator let a host be visited. Blocking wins.
     #[must_use]
-    pub fn permits(&self, host: &str) -> bool {
+    pub(crate) fn permits(&self, host: &str) -> bool {
         let is_named = |pattern: &String| pattern.strip_prefix("www.") == Some(host);
         let is_on = |list: &[String]| {
             let mut patterns = list.iter();
@@ -182,7 +182,7 @@ impl ExternalSettings {
 
     /// Both lists by themselves.
     #[must_use]
-    pub fn host_lists(&self) -> HostLists {
+    pub(crate) fn host_lists(&self) -> HostLists {
         HostLists::new(&self.block, &self.allow)
     }
 }
@@ -201,12 +201,12 @@ impl HostLists {
 
     /// Whether they let a host in. Blocking wins.
     #[must_use]
-    pub fn permit(&self, host: &str) -> bool {
+    pub(crate) fn permit(&self, host: &str) -> bool {
         !self.block.cover(host) && (self.allow.is_empty() || self.allow.cover(host))
     }
 
     /// All patterns in an order of their own, to tell lists apart.
-    pub fn patterns(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = String> {
         let named = |list: &'static str, patterns: &HostPatterns| {
             let hosts = patterns
                 .hosts
@@ -299,7 +299,7 @@ pub(super) fn covers(pattern: &str, host: &str) -> bool {
 
 impl Strategy {
     /// All there are, the default first.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Combined,
         Self::Global,
         Self::Local,
@@ -310,7 +310,7 @@ impl Strategy {
 
     /// The name in settings and on the command line.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Combined => "combined",
             Self::Global => "global",

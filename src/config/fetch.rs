@@ -95,9 +95,9 @@ pub struct LimitSettings {
     /// The longest body taken from the wire.
     pub wire_bytes: usize,
     /// All headers of an answer together.
-    pub header_bytes: usize,
+    pub(crate) header_bytes: usize,
     /// The headers of an answer.
-    pub headers: usize,
+    pub(crate) headers: usize,
     /// Media types of which the body is downloaded.
     pub content_types: Vec<String>,
     /// Connections open at once, idle ones included.
@@ -120,7 +120,7 @@ pub struct PolitenessSettings {
     /// How long a robots.txt is believed.
     pub robots_max_age: Duration,
     /// What the rules of all hosts may take in memory together.
-    pub robots_cache: usize,
+    pub(crate) robots_cache: usize,
 }
 
 /// `[fetch.archive]`: websites out of WARC files.
@@ -199,7 +199,7 @@ impl ResolveRule {
     /// Whether the rule speaks of a host, which must be in lower case. A rule for a site
     /// speaks of its `www.` too.
     #[must_use]
-    pub fn covers(&self, host: &str) -> bool {
+    pub(crate) fn covers(&self, host: &str) -> bool {
         covers(&self.host, host)
     }
 }
@@ -209,7 +209,7 @@ impl ResolveRule {
 impl ProxySettings {
     /// The address, if the proxy is given by one.
     #[must_use]
-    pub fn address(&self) -> Option<IpAddr> {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.parse().ok()
     }

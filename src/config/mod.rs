@@ -17,15 +17,14 @@ mod value;
 
 use std::time::Duration;
 
-pub use api::ApiSettings;
-pub use external::{ExternalSettings, HostLists, OldVerdicts, Strategy};
-pub use fetch::{
-    ArchiveSettings, CertificatePolicy, DamagePolicy, FetchSettings, LimitSettings,
-    PolitenessSettings, ProxySettings, ResolveRule,
-};
-pub use problem::{ConfigError, Problem};
+pub(crate) use api::ApiSettings;
+pub(crate) use external::Strategy;
+pub use external::{ExternalSettings, HostLists, OldVerdicts};
+pub use fetch::{CertificatePolicy, DamagePolicy, FetchSettings, ProxySettings, ResolveRule};
+pub(crate) use fetch::{LimitSettings, PolitenessSettings};
+pub(crate) use problem::ConfigError;
 use section::Section;
-pub use service::{ListFormat, ListSettings, ServiceSettings};
+pub(crate) use service::{ListFormat, ServiceSettings};
 pub use topic::TopicDefinition;
 use value::{byte_size, choice, duration, number, whole_number};
 
@@ -58,14 +57,14 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     /// The least important level that is still told.
-    pub level: LogLevel,
+    pub(crate) level: LogLevel,
     /// What a line looks like.
-    pub format: LogFormat,
+    pub(crate) format: LogFormat,
 }
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     /// An operator must act.
     Error,
     /// Something works worse than it should.
@@ -80,7 +79,7 @@ pub enum LogLevel {
 
 /// What a line of the log looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// Human on a terminal, JSON elsewhere.
     Auto,
     /// A line for people.
@@ -171,11 +170,11 @@ pub struct TrainingSettings {
     /// The pages of each site that are looked at, in breadth-first order.
     pub pages_per_site: usize,
     /// The most terms a model knows.
-    pub vocabulary: usize,
+    pub(crate) vocabulary: usize,
     /// The page classifier.
     pub page_classifier: PageClassifierChoice,
     /// The folds of the cross-validation inside training.
-    pub folds: usize,
+    pub(crate) folds: usize,
     /// Where chance comes from.
     pub seed: u64,
 }
@@ -412,11 +411,11 @@ impl Default for TrainingSettings {
 
 impl PageClassifierChoice {
     /// All there are, the default first.
-    pub const ALL: [Self; 2] = [Self::Linear, Self::Centroid];
+    pub(crate) const ALL: [Self; 2] = [Self::Linear, Self::Centroid];
 
     /// The name in settings and on the command line.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Centroid => "centroid",

@@ -13,11 +13,11 @@ pub struct ConfigError(pub Vec<Problem>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The column in characters, from 1.
-    pub column: usize,
+    pub(crate) column: usize,
     /// What is wrong and what would be right.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Problem {

@@ -11,33 +11,33 @@ use super::value::{byte_size, choice, duration, listen_address, optional_text, t
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// The topics that are crawled for, each a directory of `models`.
-    pub topics: Vec<String>,
+    pub(crate) topics: Vec<String>,
     /// Where the topics are.
-    pub models: PathBuf,
+    pub(crate) models: PathBuf,
     /// Where everything found is kept.
     pub state: PathBuf,
     /// Where figures and probes are served.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// With less room on the disk nothing is crawled.
-    pub low_disk: usize,
+    pub(crate) low_disk: usize,
     /// The list of each topic as a file.
-    pub lists: ListSettings,
+    pub(crate) lists: ListSettings,
 }
 
 /// `[service.lists]`: the list of each topic as a file, for directories that only read files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListSettings {
+pub(crate) struct ListSettings {
     /// Where the files are, if there are to be any.
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// What a file looks like.
-    pub format: ListFormat,
+    pub(crate) format: ListFormat,
     /// A file is written again so often, if its list has changed.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// What a list looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListFormat {
+pub(crate) enum ListFormat {
     /// One host a line.
     Txt,
     /// With a header line.
@@ -105,11 +105,11 @@ impl ListSettings {
 
 impl ListFormat {
     /// All there are, the default first.
-    pub const ALL: [Self; 3] = [Self::Txt, Self::Csv, Self::Jsonl];
+    pub(crate) const ALL: [Self; 3] = [Self::Txt, Self::Csv, Self::Jsonl];
 
     /// The name in settings and on the command line, and the end of file names.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Txt => "txt",
             Self::Csv => "csv",

@@ -28,9 +28,9 @@ pub struct TopicDefinition {
     /// Where a crawl begins.
     pub start_sites: Vec<String>,
     /// A crawl ends with so many relevant sites found.
-    pub wanted: Option<u64>,
+    pub(crate) wanted: Option<u64>,
     /// The site confidence at which a verdict is reached, instead of the model's own.
-    pub p_threshold: Option<f64>,
+    pub(crate) p_threshold: Option<f64>,
     /// Examples of the topic, by group.
     pub target_sites: Vec<Vec<String>>,
     /// Examples of everything else, by group.

@@ -77,19 +77,19 @@ impl TopicCrawl {
 
     /// The name of the topic.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The model that judges.
     #[must_use]
-    pub fn model(&self) -> &Arc<SiteModel> {
+    pub(crate) fn model(&self) -> &Arc<SiteModel> {
         &self.model
     }
 
     /// When it ends.
     #[must_use]
-    pub fn goals(&self) -> Goals {
+    pub(crate) fn goals(&self) -> Goals {
         self.goals
     }
 
@@ -114,7 +114,7 @@ impl TopicCrawl {
 }
 
 /// Refuses a page classifier that an ordering cannot work with.
-pub fn check_page_classifier(
+pub(crate) fn check_page_classifier(
     ordering: &dyn BorderOrdering,
     topic: &str,
     found: &str,

@@ -20,7 +20,7 @@ struct Links<'a> {
 
 /// The edges of a report, in the order in which their targets were found.
 #[must_use]
-pub fn edges_of(report: &SiteReport) -> Vec<NewEdge> {
+pub(crate) fn edges_of(report: &SiteReport) -> Vec<NewEdge> {
     let mut by_target: BTreeMap<&SiteId, Links<'_>> = BTreeMap::new();
     for (at, found) in report.transversal_links.iter().enumerate() {
         if found.link.nofollow {

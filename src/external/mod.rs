@@ -41,11 +41,13 @@ use crate::store::{
 use crate::telemetry::{Heartbeat, clock};
 use crate::verdicts::{EndedVisit, Ledger, ShownVerdict};
 use crate::web::{PageUrl, Platforms, Purpose, SiteVisit, Trouble, UndecidedReason, Verdict};
-pub use assembly::{TopicCrawl, UnfitModel, check_page_classifier};
-pub use edges::edges_of;
+pub use assembly::TopicCrawl;
+pub(crate) use assembly::{UnfitModel, check_page_classifier};
+pub(crate) use edges::edges_of;
 pub use metrics::CrawlMetrics;
 use metrics::TopicMetrics;
-pub use ordering::{BorderOrdering, ordering};
+pub use ordering::BorderOrdering;
+pub use ordering::ordering;
 use own_trouble::{Attributed, OwnTrouble, Probe};
 pub use pool::CrawlerSlots;
 use pool::{Ended, Pool};
@@ -119,7 +121,7 @@ pub struct ExternalCrawler {
 }
 
 /// Hears of trouble of our own: what it is now, if there is any.
-pub type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
+pub(crate) type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
 
 // === impl ExternalCrawler ===
 
@@ -178,7 +180,7 @@ impl ExternalCrawler {
 
     /// Beats while it crawls.
     #[must_use]
-    pub fn with_heartbeat(self, heartbeat: Arc<Heartbeat>) -> Self {
+    pub(crate) fn with_heartbeat(self, heartbeat: Arc<Heartbeat>) -> Self {
         Self {
             heartbeat: Some(heartbeat),
             ..self
@@ -549,7 +551,7 @@ impl ExternalCrawler {
 
 /// When a crawl that is asked to stop now has ended, whatever hangs.
 #[must_use]
-pub fn latest_end(settings: &ExternalSettings) -> Instant {
+pub(crate) fn latest_end(settings: &ExternalSettings) -> Instant {
     Instant::now() + settings.drain + LONGEST_END
 }
 

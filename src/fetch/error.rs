@@ -149,7 +149,7 @@ impl ErrorKind {
     /// `www.` or without. Who speaks HTTP, however badly, was found, and who is blocked is so by
     /// all names.
     #[must_use]
-    pub fn leaves_entrance(self, entrance: &PageUrl) -> bool {
+    pub(crate) fn leaves_entrance(self, entrance: &PageUrl) -> bool {
         match self {
             Self::BadCertificate {
                 http_instead: false,
@@ -162,13 +162,13 @@ impl ErrorKind {
 
     /// Whether the page was not asked for because it is not the time.
     #[must_use]
-    pub fn is_deferral(self) -> bool {
+    pub(crate) fn is_deferral(self) -> bool {
         matches!(self, Self::Deferred { .. })
     }
 
     /// Whether no byte of HTTP was spoken: what failed is the way to the host.
     #[must_use]
-    pub fn is_before_http(self) -> bool {
+    pub(crate) fn is_before_http(self) -> bool {
         matches!(
             self,
             Self::NoHost

@@ -9,7 +9,7 @@
 //! something to be followed here: who counts pages must see each of them, and each hop
 //! must be asked for anew.
 
-pub mod archive;
+pub(crate) mod archive;
 mod body;
 mod brotli;
 mod error;
@@ -28,7 +28,7 @@ pub use archive::{Archive, ArchiveError};
 pub use error::{ErrorKind, FetchError};
 pub use live::{LiveWeb, LiveWebError};
 pub use metrics::FetchMetrics;
-pub use recorder::{RecordError, Recorder};
+pub(crate) use recorder::{RecordError, Recorder};
 pub use source::PageSource;
 
 /// The door to the web.

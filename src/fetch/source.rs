@@ -53,7 +53,10 @@ impl PageSource {
     }
 
     /// Archives, and nothing else.
-    pub fn archives(paths: &[PathBuf], settings: &FetchSettings) -> Result<Self, ArchiveError> {
+    pub(crate) fn archives(
+        paths: &[PathBuf],
+        settings: &FetchSettings,
+    ) -> Result<Self, ArchiveError> {
         Ok(Self::of(Arc::new(Archive::open(paths, settings)?)))
     }
 
@@ -75,7 +78,7 @@ impl PageSource {
     }
 
     /// Beside the lists, asks none of these from now on.
-    pub fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
+    pub(crate) fn set_blocks(&self, blocks: BTreeSet<SiteId>) {
         self.guard.set_blocks(blocks);
     }
 
@@ -86,7 +89,7 @@ impl PageSource {
 
     /// Asks sites at another pace from now on, if there is a pace: `pause` and `longest_wait` are
     /// taken up, the rest stays as it was.
-    pub fn set_pace(&self, politeness: &PolitenessSettings) {
+    pub(crate) fn set_pace(&self, politeness: &PolitenessSettings) {
         if let Some(live) = &self.live {
             live.set_pace(politeness);
         }

@@ -44,14 +44,14 @@ use crate::web::{
     DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
     SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
 };
-pub use page_frontier::Candidate;
+pub(crate) use page_frontier::Candidate;
 pub use page_ordering::{
     BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
 };
 use reading_pool::{ReadingPool, Room};
 use site_sample::SiteSample;
 use site_walker::is_refused_by_gatekeeper;
-pub use site_walker::{SiteWalker, WalkStep, WalkerLimits};
+pub(crate) use site_walker::{SiteWalker, WalkStep, WalkerLimits};
 
 /// Larger bodies are read in the pool, where that holds up nobody and has room. Others take a
 /// millisecond and little memory, and no more of them are read at once than the runtime has threads.
@@ -103,7 +103,7 @@ impl InternalCrawler {
 
     /// The model that judges.
     #[must_use]
-    pub fn model(&self) -> &Arc<SiteModel> {
+    pub(crate) fn model(&self) -> &Arc<SiteModel> {
         &self.model
     }
 

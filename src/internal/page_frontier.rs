@@ -47,16 +47,16 @@ const MEAN_URL_BYTES: usize = 256;
 
 /// A page to be asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// Its address, as it was found first.
-    pub url: PageUrl,
+    pub(crate) url: PageUrl,
     /// How far from the entrance it lies, on the shortest way known.
-    pub kind: PageKind,
+    pub(crate) kind: PageKind,
     /// Whether it stands for the whole site: the entrance, or where the entrance sends its
     /// readers. A frame does not; it may show a counter or an advertisement.
-    pub is_entrance: bool,
+    pub(crate) is_entrance: bool,
     /// Whether it is shown within the page that names it, or follows it by itself.
-    pub is_part: bool,
+    pub(crate) is_part: bool,
 }
 
 /// The pages known and not yet asked for.

@@ -22,19 +22,19 @@ const WAITING_PER_REQUEST: usize = 200;
 
 /// What bounds a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkerLimits {
+pub(crate) struct WalkerLimits {
     /// Requests for pages, answered or not.
-    pub requests: usize,
+    pub(crate) requests: usize,
     /// How often a page is asked for again if that may help.
-    pub retries: usize,
+    pub(crate) retries: usize,
     /// Redirects that are followed in a row.
-    pub redirects: usize,
+    pub(crate) redirects: usize,
     /// The longest address that a redirect may lead to.
-    pub url_bytes: usize,
+    pub(crate) url_bytes: usize,
 }
 
 /// A walk through one site.
-pub struct SiteWalker<'w> {
+pub(crate) struct SiteWalker<'w> {
     fetcher: &'w dyn Fetcher,
     site: SiteId,
     frontier: PageFrontier,
@@ -50,7 +50,7 @@ pub struct SiteWalker<'w> {
 
 /// What became of a request.
 #[derive(Debug)]
-pub enum WalkStep {
+pub(crate) enum WalkStep {
     /// The site gave an answer, whatever its status.
     Answered {
         /// The page asked for.
@@ -101,7 +101,7 @@ pub enum WalkStep {
 impl<'w> SiteWalker<'w> {
     /// Makes ready to walk the site of a visit from its entrance, as far in as it reaches.
     #[must_use]
-    pub fn new(fetcher: &'w dyn Fetcher, visit: &SiteVisit, limits: WalkerLimits) -> Self {
+    pub(crate) fn new(fetcher: &'w dyn Fetcher, visit: &SiteVisit, limits: WalkerLimits) -> Self {
         let capacity = limits.requests.saturating_mul(WAITING_PER_REQUEST);
         Self {
             fetcher,
@@ -117,7 +117,7 @@ impl<'w> SiteWalker<'w> {
     }
 
     /// Makes one request; none if there is no further page.
-    pub async fn next(
+    pub(crate) async fn next(
         &mut self,
         ordering: &dyn PageOrdering,
         phase: VisitPhase,
@@ -145,18 +145,18 @@ impl<'w> SiteWalker<'w> {
 
     /// Whether the next request goes on with the page of the last.
     #[must_use]
-    pub fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.pending.is_some()
     }
 
     /// How many requests were made.
     #[must_use]
-    pub fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.requests
     }
 
     /// Takes up the links of a page that was read.
-    pub fn add_links(
+    pub(crate) fn add_links(
         &mut self,
         links: &[IntrinsicLink],
         confidence: PageConfidence,

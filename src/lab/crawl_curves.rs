@@ -27,7 +27,7 @@ use super::TopicModels;
 use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
 /// After which shares of the sites that can be reached it is counted.
-pub const SHARES: &[f64] = &[0.1, 0.25, 0.5];
+pub(crate) const SHARES: &[f64] = &[0.1, 0.25, 0.5];
 
 /// The orderings that are compared, the one that the oracle shares first.
 const COMPARED: [Strategy; 6] = [
@@ -40,52 +40,52 @@ const COMPARED: [Strategy; 6] = [
 ];
 
 /// An experiment on labelled sites that link to each other.
-pub struct CrawlExperiment<'a> {
+pub(crate) struct CrawlExperiment<'a> {
     /// Where the pages are.
-    pub fetcher: Arc<dyn Fetcher>,
+    pub(crate) fetcher: Arc<dyn Fetcher>,
     /// The labelled sites.
-    pub corpus: &'a Corpus,
+    pub(crate) corpus: &'a Corpus,
     /// Everything else.
-    pub settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     /// How often start sites are drawn.
-    pub draws: u64,
+    pub(crate) draws: u64,
     /// How many start sites a draw has.
-    pub start_sites: usize,
+    pub(crate) start_sites: usize,
 }
 
 /// What came out for one topic.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CrawlResult {
+pub(crate) struct CrawlResult {
     /// The topic.
-    pub topic: String,
+    pub(crate) topic: String,
     /// How often start sites were drawn.
-    pub draws: u64,
+    pub(crate) draws: u64,
     /// Sites that can be reached, on average.
-    pub reachable: f64,
+    pub(crate) reachable: f64,
     /// Held-out targets among them, on average.
-    pub targets: f64,
+    pub(crate) targets: f64,
     /// One for each ordering, the oracle last.
-    pub curves: Vec<CrawlCurve>,
+    pub(crate) curves: Vec<CrawlCurve>,
 }
 
 /// How an ordering got on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CrawlCurve {
+pub(crate) struct CrawlCurve {
     /// The ordering.
-    pub name: String,
+    pub(crate) name: String,
     /// One for each of [`SHARES`].
-    pub points: Vec<CurveMeans>,
+    pub(crate) points: Vec<CurveMeans>,
 }
 
 /// What was reached after a share of the sites, on average.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct CurveMeans {
+pub(crate) struct CurveMeans {
     /// Held-out targets that were visited.
-    pub reached: f64,
+    pub(crate) reached: f64,
     /// Those of them that were judged relevant.
-    pub found: f64,
+    pub(crate) found: f64,
     /// Pages that were downloaded, those of start sites left out.
-    pub pages: f64,
+    pub(crate) pages: f64,
 }
 
 /// A topic, learned from half of its groups.
@@ -110,7 +110,7 @@ struct Visited {
 
 impl CrawlExperiment<'_> {
     /// Runs the experiment for a topic; none if it has too few groups.
-    pub async fn run(&self, topic: &str) -> Result<Option<CrawlResult>, WalkError> {
+    pub(crate) async fn run(&self, topic: &str) -> Result<Option<CrawlResult>, WalkError> {
         let Some(trained) = self.train(topic) else {
             return Ok(None);
         };

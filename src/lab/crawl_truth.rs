@@ -28,65 +28,65 @@ const COMPARED: [Strategy; 4] = [
 ];
 
 /// A crawl of a generated web by each ordering.
-pub struct TruthExperiment {
+pub(crate) struct TruthExperiment {
     /// The web.
-    pub web: GeneratedWeb,
+    pub(crate) web: GeneratedWeb,
     /// The topic, one of those of the web.
-    pub topic: &'static str,
+    pub(crate) topic: &'static str,
     /// What was learned about it.
-    pub models: Arc<TopicModels>,
+    pub(crate) models: Arc<TopicModels>,
     /// From which sites of the topic it was learned.
-    pub targets: Vec<SiteId>,
+    pub(crate) targets: Vec<SiteId>,
     /// From which sites of other things.
-    pub others: Vec<SiteId>,
+    pub(crate) others: Vec<SiteId>,
     /// Everything else.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// After how many pages it is counted.
-    pub pages: Vec<u64>,
+    pub(crate) pages: Vec<u64>,
     /// How often start sites are drawn.
-    pub draws: u64,
+    pub(crate) draws: u64,
     /// How many start sites a draw has.
-    pub start_sites: usize,
+    pub(crate) start_sites: usize,
 }
 
 /// What came out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TruthResult {
+pub(crate) struct TruthResult {
     /// Sites of the topic that there are to find.
-    pub targets: u64,
+    pub(crate) targets: u64,
     /// One for each ordering, the oracle last.
-    pub rows: Vec<TruthRow>,
+    pub(crate) rows: Vec<TruthRow>,
 }
 
 /// How an ordering got on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TruthRow {
+pub(crate) struct TruthRow {
     /// The ordering.
-    pub name: String,
+    pub(crate) name: String,
     /// After each number of pages, the sums of all draws.
-    pub counts: Vec<FoundSites>,
+    pub(crate) counts: Vec<FoundSites>,
 }
 
 /// What was found so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FoundSites {
+pub(crate) struct FoundSites {
     /// How many crawls are summed up here.
-    pub crawls: u64,
+    pub(crate) crawls: u64,
     /// Pages that were downloaded, those of start sites among them.
-    pub pages: u64,
+    pub(crate) pages: u64,
     /// Sites that were decided.
-    pub decided: u64,
+    pub(crate) decided: u64,
     /// Sites that were judged relevant.
-    pub found: u64,
+    pub(crate) found: u64,
     /// Those of them that are of the topic.
-    pub right: u64,
+    pub(crate) right: u64,
 }
 
 // === impl TruthExperiment ===
 
 impl TruthExperiment {
     /// Crawls by all orderings and from all draws of start sites.
-    pub async fn run(&self) -> Result<TruthResult, WalkError> {
+    pub(crate) async fn run(&self) -> Result<TruthResult, WalkError> {
         let (web, topic) = (self.web, Truth::Topic(self.topic));
         let truth: TruthOf = Arc::new(move |site| web.truth(site) == topic);
         let names = COMPARED.map(|strategy| strategy.name().to_owned());
@@ -190,25 +190,25 @@ impl FoundSites {
 
     /// Of what was found, the share that is of the topic; none if nothing was.
     #[must_use]
-    pub fn precision(&self) -> Option<f64> {
+    pub(crate) fn precision(&self) -> Option<f64> {
         share(self.right, self.found)
     }
 
     /// Of so many sites of the topic, the share that was found.
     #[must_use]
-    pub fn recall(&self, targets: u64) -> Option<f64> {
+    pub(crate) fn recall(&self, targets: u64) -> Option<f64> {
         share(self.right, self.crawls * targets)
     }
 
     /// Pages for each relevant site.
     #[must_use]
-    pub fn pprs(&self) -> Option<f64> {
+    pub(crate) fn pprs(&self) -> Option<f64> {
         share(self.pages, self.found)
     }
 
     /// Of the sites that were decided, the share that is relevant.
     #[must_use]
-    pub fn harvest(&self) -> Option<f64> {
+    pub(crate) fn harvest(&self) -> Option<f64> {
         share(self.found, self.decided)
     }
 }

@@ -8,32 +8,32 @@ use crate::web::{ContentKind, Fingerprint, PageUrl, ParsedPage, Scheme, SiteId};
 
 /// What the sites of a web are like.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Likeness {
+pub(crate) struct Likeness {
     /// The sites that could be read.
-    pub sites: usize,
+    pub(crate) sites: usize,
     /// Pages of each site, up to the limit.
-    pub pages: Spread,
+    pub(crate) pages: Spread,
     /// Visible words of each page.
-    pub words: Spread,
+    pub(crate) words: Spread,
     /// Links of each page that stay on the site.
-    pub intrinsic: Spread,
+    pub(crate) intrinsic: Spread,
     /// Links of each page that leave it.
-    pub transversal: Spread,
+    pub(crate) transversal: Spread,
     /// The share of pages that repeat another page of their site.
-    pub near_duplicates: f64,
+    pub(crate) near_duplicates: f64,
 }
 
 /// How numbers are spread.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// A tenth of them is below.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Half of them is below.
-    pub median: f64,
+    pub(crate) median: f64,
     /// A tenth of them is above.
-    pub high: f64,
+    pub(crate) high: f64,
     /// Their mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
 }
 
 /// Numbers being gathered.
@@ -47,7 +47,7 @@ struct Gathered {
 }
 
 /// Reads sites breadth first, up to so many pages of each.
-pub async fn likeness(
+pub(crate) async fn likeness(
     fetcher: &dyn Fetcher,
     sites: &[SiteId],
     most_pages: usize,

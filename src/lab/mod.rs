@@ -11,9 +11,9 @@ mod table_two;
 mod topic_models;
 mod walk;
 
-pub use crawl_curves::{CrawlCurve, CrawlExperiment, CrawlResult, CurveMeans, SHARES};
-pub use crawl_truth::{FoundSites, TruthExperiment, TruthResult, TruthRow};
-pub use likeness::{Likeness, Spread, likeness};
-pub use table_two::{Experiment, Row, TopicResult, Verdicts};
-pub use topic_models::TopicModels;
-pub use walk::WalkError;
+pub(crate) use crawl_curves::{CrawlExperiment, CrawlResult, CurveMeans, SHARES};
+pub(crate) use crawl_truth::{FoundSites, TruthExperiment, TruthResult};
+pub(crate) use likeness::{Likeness, Spread, likeness};
+pub(crate) use table_two::Verdicts;
+pub use table_two::{Experiment, Row, TopicResult};
+pub(crate) use topic_models::TopicModels;

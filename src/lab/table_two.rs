@@ -70,9 +70,9 @@ pub struct Verdicts {
     /// Over all seeds together.
     pub measures: Measures,
     /// The mean over seeds of precision, recall and F.
-    pub precision: f64,
+    pub(crate) precision: f64,
     /// See `precision`.
-    pub recall: f64,
+    pub(crate) recall: f64,
     /// See `precision`.
     pub f_measure: f64,
 }
@@ -83,19 +83,19 @@ pub struct TopicResult {
     /// The topic.
     pub topic: String,
     /// All sites, of every class.
-    pub sites: usize,
+    pub(crate) sites: usize,
     /// Sites of the topic.
-    pub target_sites: usize,
+    pub(crate) target_sites: usize,
     /// How many folds were made.
-    pub folds: usize,
+    pub(crate) folds: usize,
     /// The balanced error of single pages, mean over folds.
-    pub p_err: f64,
+    pub(crate) p_err: f64,
     /// The threshold, mean over folds.
-    pub p_threshold: f64,
+    pub(crate) p_threshold: f64,
     /// The verdicts of each classifier.
-    pub rows: BTreeMap<Row, Verdicts>,
+    pub(crate) rows: BTreeMap<Row, Verdicts>,
     /// The sites that the internal crawler got wrong, with how sure it was.
-    pub mistakes: Vec<(SiteId, f64)>,
+    pub(crate) mistakes: Vec<(SiteId, f64)>,
 }
 
 /// What came out of one fold.
@@ -366,11 +366,11 @@ impl Verdicts {
 
 impl Row {
     /// All rows, in the order of the table.
-    pub const ALL: &[Self] = &[Self::Internal, Self::Homepage, Self::AllPages];
+    pub(crate) const ALL: &[Self] = &[Self::Internal, Self::Homepage, Self::AllPages];
 
     /// The name for tables and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Internal => "internal",
             Self::Homepage => "homepage",

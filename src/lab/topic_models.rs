@@ -8,7 +8,7 @@ use crate::external::{BorderOrdering, ordering};
 use crate::training::fit_model;
 
 /// Models of one topic, learned from the same sites by each page classifier that is needed.
-pub struct TopicModels {
+pub(crate) struct TopicModels {
     /// By the page classifier of the settings.
     usual: Arc<SiteModel>,
     /// By those that orderings ask for.
@@ -20,7 +20,7 @@ pub struct TopicModels {
 impl TopicModels {
     /// Learns the topic from its examples.
     #[must_use]
-    pub fn fit(
+    pub(crate) fn fit(
         topic: &str,
         lexicon: &Lexicon,
         examples: &[ExampleSite<'_>],

@@ -35,7 +35,7 @@ pub(super) struct Walk {
 
 /// Why a crawl of the lab did not come to its end.
 #[derive(Debug, Error)]
-pub enum WalkError {
+pub(crate) enum WalkError {
     /// What was found could not be kept.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -53,15 +53,15 @@ pub struct ParseLimits {
 }
 
 /// What a page takes while it is read, as a multiple of its body.
-pub const PAGE_FACTOR: usize = 16;
+pub(crate) const PAGE_FACTOR: usize = 16;
 
 /// What a page takes while it is read, beside that: all that has a limit of its own. It holds for
 /// the default of `max_links`.
-pub const PAGE_BYTES: usize = 16 << 20;
+pub(crate) const PAGE_BYTES: usize = 16 << 20;
 
 /// The most memory that reading a body of so many bytes takes.
 #[must_use]
-pub const fn room_for(body_bytes: usize) -> usize {
+pub(crate) const fn room_for(body_bytes: usize) -> usize {
     PAGE_BYTES.saturating_add(body_bytes.saturating_mul(PAGE_FACTOR))
 }
 

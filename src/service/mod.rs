@@ -52,7 +52,7 @@ use crate::store::{CrawlStore, EditStore, ReadStore, Store, StoreError};
 use crate::telemetry::{self, Heartbeats, Metrics, clock};
 use crate::web::PageUrl;
 use api::Api;
-pub use api::{Token, TokenError};
+pub(crate) use api::Token;
 use status_board::{IdleReason, StatusBoard};
 use steering::Steering;
 use systemd::Systemd;
@@ -107,7 +107,7 @@ pub struct Service {
 }
 
 /// How the plan is read anew.
-pub type ReadPlan = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
+pub(crate) type ReadPlan = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
 
 /// Why a service could not go on.
 #[derive(Debug, Error)]

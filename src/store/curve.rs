@@ -32,7 +32,7 @@ pub struct CurvePoint {
     /// The finds until then.
     pub finds: u64,
     /// The relevant sites, start sites among them.
-    pub relevant: u64,
+    pub(crate) relevant: u64,
     /// The irrelevant sites.
     pub irrelevant: u64,
     /// The sites that waited to be visited.
@@ -42,7 +42,7 @@ pub struct CurvePoint {
     /// The website harvest rate over the last 1,000 pages (figure 6).
     pub harvest: Option<f64>,
     /// When it was.
-    pub at: SystemTime,
+    pub(crate) at: SystemTime,
 }
 
 /// A curve as it is kept.

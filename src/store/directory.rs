@@ -155,11 +155,11 @@ pub struct FeedEntry {
     /// Why.
     pub reason: ChangeReason,
     /// When.
-    pub at: SystemTime,
+    pub(crate) at: SystemTime,
     /// The site, and what the machine says about it.
     pub judged: JudgedSite,
     /// What an editor says about it.
-    pub decision: Option<Decision>,
+    pub(crate) decision: Option<Decision>,
 }
 
 /// What became of a site on a list.
@@ -205,11 +205,11 @@ pub struct Decision {
     /// The decision.
     pub opinion: Opinion,
     /// Why, in the words of the editor.
-    pub note: String,
+    pub(crate) note: String,
     /// When.
-    pub at: SystemTime,
+    pub(crate) at: SystemTime,
     /// Its number in the sequence.
-    pub seq: u64,
+    pub(crate) seq: u64,
 }
 
 /// For or against a site.
@@ -227,7 +227,7 @@ pub struct Block {
     /// Why, in the words of the operator.
     pub note: String,
     /// Since when.
-    pub at: SystemTime,
+    pub(crate) at: SystemTime,
 }
 
 /// What a person wants done.
@@ -351,13 +351,13 @@ pub struct SiteBatch {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundSite {
     /// The topic.
-    pub topic: TopicId,
+    pub(crate) topic: TopicId,
     /// What the machine says.
     pub judged: JudgedSite,
     /// What an editor says.
-    pub decision: Option<Decision>,
+    pub(crate) decision: Option<Decision>,
     /// Whether it is on the list.
-    pub is_listed: bool,
+    pub(crate) is_listed: bool,
 }
 
 // === impl SiteQuery ===
@@ -395,7 +395,7 @@ impl ListChange {
 
     /// Whether the site is on the list after it.
     #[must_use]
-    pub fn is_listed(self) -> bool {
+    pub(crate) fn is_listed(self) -> bool {
         matches!(self, Self::Added | Self::Changed)
     }
 }
@@ -465,7 +465,7 @@ impl FromStr for ChangeReason {
 impl Opinion {
     /// The word for lists and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Accept => "accept",
             Self::Reject => "reject",

@@ -154,7 +154,7 @@ pub(super) fn dump(
 impl DumpLine {
     /// How many lines a dump has before this one, if it is the last.
     #[must_use]
-    pub fn lines_before_end(&self) -> Option<u64> {
+    pub(crate) fn lines_before_end(&self) -> Option<u64> {
         match self.0 {
             DumpedRecord::End { records } => Some(records),
             _ => None,

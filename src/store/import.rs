@@ -25,14 +25,14 @@ use super::transaction::Transaction;
 const MOST_CACHE: usize = 32 << 20;
 
 /// A store that is being filled from a dump.
-pub struct Import {
+pub(crate) struct Import {
     engine: SledEngine,
     directory: PathBuf,
 }
 
 impl Import {
     /// Starts a store in a directory.
-    pub fn begin(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+    pub(crate) fn begin(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
         let settings = StoreSettings {
             cache_bytes: settings.cache_bytes.min(MOST_CACHE),
             ..settings.clone()
@@ -44,7 +44,7 @@ impl Import {
     }
 
     /// Adds records that another store has dumped, in the order of the dump.
-    pub fn load(&mut self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
+    pub(crate) fn load(&mut self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
         let mut changes = Transaction::new(&self.engine as &dyn Engine);
         for line in lines {
             dump::load(&mut changes, line)?;
@@ -53,7 +53,7 @@ impl Import {
     }
 
     /// The store holds all that it is to hold, and can be opened.
-    pub fn finish(self) -> Result<(), StoreError> {
+    pub(crate) fn finish(self) -> Result<(), StoreError> {
         let mut changes = Transaction::new(&self.engine as &dyn Engine);
         if changes.get_raw(keys::STORE)?.is_none() {
             changes.put(keys::STORE.to_vec(), &StoreRecord::default());

@@ -80,16 +80,18 @@ use crate::web::{
     ModelFingerprint, PageKind, PageUrl, Platforms, SiteId, SiteReport, StepOutcome, StopReason,
     Verdict,
 };
-pub use curve::CurvePoint;
+pub(crate) use curve::CurvePoint;
+pub(crate) use directory::{Block, ChangeReason, Decision, FoundSite, Heads, SiteBatch};
 pub use directory::{
-    Block, ChangeReason, Decision, DumpStore, Edit, EditStore, Edited, FeedEntry, FoundSite, Heads,
-    ListChange, Opinion, ReadStore, SiteBatch, SiteCursor, SiteQuery, SortOrder, VerdictKind,
+    DumpStore, Edit, EditStore, Edited, FeedEntry, ListChange, Opinion, ReadStore, SiteCursor,
+    SiteQuery, SortOrder, VerdictKind,
 };
 pub use dump::DumpLine;
 use engine::{Engine, MemoryEngine};
 use group_commit::{Command, CommitQueue};
-pub use import::Import;
-pub use progress::{PageWindow, Progress, Tally};
+pub(crate) use import::Import;
+pub(crate) use progress::Progress;
+pub use progress::Tally;
 use site_queries::Reader;
 use sled_engine::SledEngine;
 
@@ -133,7 +135,7 @@ impl<S: CrawlStore + EditStore> Store for S {}
 
 /// The time at which sites are due whose verdicts come from a model that the topic no longer
 /// has: before any that asked to be visited later.
-pub const REJUDGED: SystemTime = SystemTime::UNIX_EPOCH;
+pub(crate) const REJUDGED: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// A claim ends after so long, unless it is renewed.
 pub const CLAIM_TERM: Duration = Duration::from_mins(10);
@@ -170,13 +172,13 @@ pub struct TopicOpening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BorderCaps {
     /// How many sites of one registrable domain may enter.
-    pub sites_per_domain: u32,
+    pub(crate) sites_per_domain: u32,
     /// How many sites may enter because sites of one registrable domain recommend them; 0: any
     /// number.
-    pub sites_per_source: u32,
+    pub(crate) sites_per_source: u32,
     /// How many sites may wait; 0: any number. With more, the lowest ranked leave, but no start
     /// site.
-    pub border_sites: u64,
+    pub(crate) border_sites: u64,
 }
 
 /// Which sites are to be handed out.
@@ -269,7 +271,7 @@ pub struct Taken {
     /// The sites, in order.
     pub sites: Vec<ClaimedSite>,
     /// Whether there may be more, which wait because a site is visited alone, or is to be.
-    pub is_held_back: bool,
+    pub(crate) is_held_back: bool,
 }
 
 /// The right to visit a site and to report on it.
@@ -304,15 +306,15 @@ pub struct ClaimedSite {
     /// The rank by which it was chosen.
     pub rank: f64,
     /// How often its visits were deferred.
-    pub deferrals: u16,
+    pub(crate) deferrals: u16,
     /// Its verdict, if it has one that the visit is to renew.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
     /// The model that made it.
-    pub model: Option<ModelFingerprint>,
+    pub(crate) model: Option<ModelFingerprint>,
     /// Whether an edit has blocked its host, so that it must not be visited.
     pub is_blocked: bool,
     /// Whether processes have died under it again and again, so that it must not be visited.
-    pub is_poison: bool,
+    pub(crate) is_poison: bool,
 }
 
 /// What became of a site that was handed out.
@@ -409,19 +411,19 @@ pub struct JudgedSite {
     /// The pages it cost.
     pub pages: u32,
     /// The rank by which it was chosen.
-    pub rank: f64,
+    pub(crate) rank: f64,
     /// Whether the crawl began with it.
-    pub is_start: bool,
+    pub(crate) is_start: bool,
     /// When it was recorded, or last confirmed.
     pub judged_at: SystemTime,
     /// The model that judged.
-    pub model: ModelFingerprint,
+    pub(crate) model: ModelFingerprint,
     /// Why reading ended.
-    pub stop_reason: StopReason,
+    pub(crate) stop_reason: StopReason,
     /// The page of another site that it only leads to, if so.
     pub alias_of: Option<PageUrl>,
     /// The address that answered.
-    pub address: Option<IpAddr>,
+    pub(crate) address: Option<IpAddr>,
     /// Whether the homepage asks not to be indexed, and lists are to say so.
     pub noindex: bool,
 }
@@ -430,9 +432,9 @@ pub struct JudgedSite {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteDetail {
     /// The site.
-    pub site: SiteId,
+    pub(crate) site: SiteId,
     /// Where to enter it.
-    pub entrance: PageUrl,
+    pub(crate) entrance: PageUrl,
     /// How it is recommended.
     pub standing: Standing,
     /// Who recommends it.
@@ -440,7 +442,7 @@ pub struct SiteDetail {
     /// The verdict, if there is one.
     pub judged: Option<JudgedSite>,
     /// When it is to be looked at again, if it is relevant.
-    pub recheck: Option<SystemTime>,
+    pub(crate) recheck: Option<SystemTime>,
     /// The evidence for it, if it is kept.
     pub evidence: Option<Evidence>,
     /// What an editor has decided about it.
@@ -455,11 +457,11 @@ pub struct Recommendation {
     /// The site that recommends.
     pub source: SiteId,
     /// Its confidence.
-    pub global: f64,
+    pub(crate) global: f64,
     /// The mean confidence of its pages that hold a link.
-    pub local: f64,
+    pub(crate) local: f64,
     /// How many pages those are.
-    pub pages: u32,
+    pub(crate) pages: u32,
 }
 
 /// The pages behind a verdict, in the order of reading.
@@ -469,7 +471,7 @@ pub struct Evidence {
     pub steps: Vec<EvidenceStep>,
     /// Whom the site recommends, with the local weight of each edge; not all if they are
     /// many.
-    pub recommends: Vec<(String, f64)>,
+    pub(crate) recommends: Vec<(String, f64)>,
 }
 
 /// One request and what came of it.
@@ -478,17 +480,17 @@ pub struct EvidenceStep {
     /// The page.
     pub url: String,
     /// How far from the entrance it lies.
-    pub kind: PageKind,
+    pub(crate) kind: PageKind,
     /// What came of it. Of a redirect with a long address the site is kept.
     pub outcome: StepOutcome,
     /// The page confidence.
-    pub confidence: f64,
+    pub(crate) confidence: f64,
     /// The site confidence after it.
-    pub site_confidence: f64,
+    pub(crate) site_confidence: f64,
     /// Words that spoke for the topic.
-    pub for_target: Vec<(String, f32)>,
+    pub(crate) for_target: Vec<(String, f32)>,
     /// Words that spoke against it.
-    pub against: Vec<(String, f32)>,
+    pub(crate) against: Vec<(String, f32)>,
 }
 
 /// Why a store cannot be used.
@@ -589,7 +591,7 @@ impl KeyValueStore {
 
     /// Whether there is a store in a directory.
     #[must_use]
-    pub fn is_in(directory: &Path) -> bool {
+    pub(crate) fn is_in(directory: &Path) -> bool {
         SledEngine::is_in(directory)
     }
 
@@ -618,7 +620,7 @@ impl KeyValueStore {
     /// Compares the clock of this machine with the newest verdict. One that is more than a day
     /// before it, or more than five years after, is an error: certificates would be refused,
     /// evidence forgotten, and rechecks put off by years.
-    pub async fn check_clock(&self) -> Result<(), StoreError> {
+    pub(crate) async fn check_clock(&self) -> Result<(), StoreError> {
         let newest = self.read(topic_queries::newest_verdict).await?;
         let now = clock::now();
         match newest.filter(|newest| !clock::is_believable(now, *newest)) {
@@ -629,7 +631,7 @@ impl KeyValueStore {
 
     /// Believes the clock of this machine, whatever the verdicts say: times that are later than now
     /// are set right.
-    pub async fn accept_clock(&self) -> Result<(), StoreError> {
+    pub(crate) async fn accept_clock(&self) -> Result<(), StoreError> {
         self.commits.submit(Command::AcceptClock).await
     }
 
@@ -882,7 +884,7 @@ impl TopicId {
 
     /// The topic of a number, if there is one.
     #[must_use]
-    pub fn from_number(number: u16) -> Self {
+    pub(crate) fn from_number(number: u16) -> Self {
         Self(number)
     }
 }

@@ -66,14 +66,14 @@ first_form!(Progress);
 impl Tally {
     /// Pages per relevant site (paper, section 3); none while there was no find.
     #[must_use]
-    pub fn pprs(&self) -> Option<f64> {
+    pub(crate) fn pprs(&self) -> Option<f64> {
         (self.finds > 0).then(|| self.pages as f64 / self.finds as f64)
     }
 
     /// The website harvest rate (paper 4.2): relevant sites among the decided ones; none
     /// while there are none of either.
     #[must_use]
-    pub fn harvest(&self) -> Option<f64> {
+    pub(crate) fn harvest(&self) -> Option<f64> {
         let decided = self.relevant + self.irrelevant;
         (decided > 0).then(|| self.relevant as f64 / decided as f64)
     }
@@ -98,7 +98,7 @@ impl PageWindow {
 
     /// The number of pages that it is about.
     #[must_use]
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 

@@ -29,11 +29,11 @@ use std::time::{Duration, SystemTime};
 use tokio::runtime::Handle;
 
 /// A clock that goes back further than this is wrong, or was.
-pub const FURTHEST_BACK: Duration = Duration::from_hours(24);
+pub(crate) const FURTHEST_BACK: Duration = Duration::from_hours(24);
 
 /// A clock that jumps further ahead than this is wrong. Machines are switched off for years, rarely
 /// for five.
-pub const FURTHEST_AHEAD: Duration = Duration::from_hours(24 * 365 * 5);
+pub(crate) const FURTHEST_AHEAD: Duration = Duration::from_hours(24 * 365 * 5);
 
 /// A clock, and how far it is trusted.
 #[derive(Debug)]
@@ -76,19 +76,19 @@ pub fn now() -> SystemTime {
 
 /// Trusts the system's clock anew, whatever it shows: there is reason to think that the time
 /// believed so far was the wrong one.
-pub fn trust_system() {
+pub(crate) fn trust_system() {
     of_test().map_or_else(|| SYSTEM.trust(), |clock| clock.trust());
 }
 
 /// Whether a clock may show this time where that one was expected.
 #[must_use]
-pub fn is_believable(told: SystemTime, expected: SystemTime) -> bool {
+pub(crate) fn is_believable(told: SystemTime, expected: SystemTime) -> bool {
     told <= expected + FURTHEST_AHEAD && expected <= told + FURTHEST_BACK
 }
 
 /// Work for another thread, which is to see the time that this thread sees: its [`TestClock`] and
 /// the paused time of its runtime, if there are any. Without them nothing changes.
-pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub(crate) fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let (clock, runtime) = (of_test(), Handle::try_current().ok());
     move || {
         let _runtime = runtime.as_ref().map(Handle::enter);

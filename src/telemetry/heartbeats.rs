@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 /// The loops of a process; clones know the same loops.
 #[derive(Debug, Clone, Default)]
-pub struct Heartbeats {
+pub(crate) struct Heartbeats {
     loops: Arc<Mutex<BTreeMap<String, Instant>>>,
 }
 
 /// The heart of one loop. Once dropped, nobody waits for it any more.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     name: String,
     all: Heartbeats,
 }
@@ -27,7 +27,7 @@ pub struct Heartbeat {
 impl Heartbeats {
     /// Watches a loop from now on.
     #[must_use]
-    pub fn of_loop(&self, name: &str) -> Heartbeat {
+    pub(crate) fn of_loop(&self, name: &str) -> Heartbeat {
         let heart = Heartbeat {
             name: name.to_owned(),
             all: self.clone(),
@@ -38,7 +38,7 @@ impl Heartbeats {
 
     /// The loops that have not come round for so long.
     #[must_use]
-    pub fn stuck(&self, limit: Duration) -> Vec<String> {
+    pub(crate) fn stuck(&self, limit: Duration) -> Vec<String> {
         let now = Instant::now();
         let loops = self.lock();
         let stuck = loops.iter().filter(|(_, last)| now - **last > limit);
@@ -54,7 +54,7 @@ impl Heartbeats {
 
 impl Heartbeat {
     /// The loop has come round.
-    pub fn beat(&self) {
+    pub(crate) fn beat(&self) {
         self.all.lock().insert(self.name.clone(), Instant::now());
     }
 }

@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry as Subscribers, fmt, reload};
 
 use crate::config::{LogFormat, LogLevel, LogSettings};
-pub use heartbeats::{Heartbeat, Heartbeats};
+pub(crate) use heartbeats::{Heartbeat, Heartbeats};
 
 /// The figures of a process. Each room adds its own; nobody else knows their names.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,7 @@ impl Metrics {
     ///
     /// # Panics
     /// If there is one of that name already: names are constants, and rooms add theirs once.
-    pub fn add<C: Collector + Clone + 'static>(&self, collector: C) -> C {
+    pub(crate) fn add<C: Collector + Clone + 'static>(&self, collector: C) -> C {
         self.add_boxed(Box::new(collector.clone()));
         collector
     }
@@ -65,7 +65,7 @@ impl Metrics {
     ///
     /// # Panics
     /// If there is one of that name already.
-    pub fn add_boxed(&self, collector: Box<dyn Collector>) {
+    pub(crate) fn add_boxed(&self, collector: Box<dyn Collector>) {
         let added = self.registry.register(collector);
         added.expect("each name is registered once");
     }
@@ -78,7 +78,7 @@ impl Metrics {
         clippy::cast_sign_loss,
         reason = "figures that are counted are whole and not negative"
     )]
-    pub fn values(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
+    pub(crate) fn values(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
         let mut values = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Metrics {
 static FILTER: OnceLock<reload::Handle<EnvFilter, Subscribers>> = OnceLock::new();
 
 /// Starts the log. Later calls change nothing: a process has one log.
-pub fn start_log(settings: &LogSettings) {
+pub(crate) fn start_log(settings: &LogSettings) {
     let (filter, handle) = reload::Layer::new(filter(settings.level));
     let is_terminal = io::stderr().is_terminal();
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(is_terminal);
@@ -123,7 +123,7 @@ pub fn start_log(settings: &LogSettings) {
 }
 
 /// From now on the log tells this much. `RUST_LOG` wins.
-pub fn set_log_level(level: LogLevel) {
+pub(crate) fn set_log_level(level: LogLevel) {
     if let Some(handle) = FILTER.get() {
         // It fails only if the log is gone, and with it whoever might be told.
         let _ = handle.reload(filter(level));

@@ -15,25 +15,25 @@ use super::fit::Validation;
 const TELLING_WORDS: usize = 15;
 
 /// Everything a card tells about.
-pub struct Card<'a> {
+pub(crate) struct Card<'a> {
     /// The model.
-    pub model: &'a SiteModel,
+    pub(crate) model: &'a SiteModel,
     /// What the topic is about, in the words of whoever defined it.
-    pub description: &'a str,
+    pub(crate) description: &'a str,
     /// The sites it was learned from.
-    pub corpus: &'a Corpus,
+    pub(crate) corpus: &'a Corpus,
     /// How well it does on sites it has not seen.
-    pub validation: &'a Validation,
+    pub(crate) validation: &'a Validation,
     /// How it was trained.
-    pub settings: &'a TrainingSettings,
+    pub(crate) settings: &'a TrainingSettings,
     /// The command that made it, without the paths of the machine it ran on.
-    pub command: &'a str,
+    pub(crate) command: &'a str,
 }
 
 impl Card<'_> {
     /// The card in Markdown.
     #[must_use]
-    pub fn to_markdown(&self) -> String {
+    pub(crate) fn to_markdown(&self) -> String {
         let mut card = String::new();
         // Writing to a string cannot fail.
         let _ = self.write(&mut card);

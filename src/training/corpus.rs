@@ -63,11 +63,11 @@ pub struct Corpus {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorpusSite {
     /// The site.
-    pub site: SiteId,
+    pub(crate) site: SiteId,
     /// Its topic.
-    pub topic: String,
+    pub(crate) topic: String,
     /// Its group, as a number.
-    pub group: u32,
+    pub(crate) group: u32,
     /// Its pages in breadth-first order.
     pub pages: Vec<CountedPage>,
 }

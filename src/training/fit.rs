@@ -58,9 +58,9 @@ type HeldOutScores = Vec<Option<f64>>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
     /// How many folds there were; none if there were too few groups to make any.
-    pub folds: Option<usize>,
+    pub(crate) folds: Option<usize>,
     /// How the training sites were judged by models that had not seen them.
-    pub measures: Measures,
+    pub(crate) measures: Measures,
 }
 
 // === impl FittedPages ===

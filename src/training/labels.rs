@@ -18,12 +18,12 @@ use crate::web::SiteId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The site.
-    pub site: SiteId,
+    pub(crate) site: SiteId,
     /// The topic it is an example of.
-    pub topic: String,
+    pub(crate) topic: String,
     /// Sites of one group share an owner, a designer or a text, and are never torn apart
     /// by a cross-validation. A site without a group is one of its own.
-    pub group: String,
+    pub(crate) group: String,
 }
 
 /// The labels of a file, one for each site, in the order of their hosts.
@@ -32,13 +32,13 @@ pub struct Labels {
     /// One for each site, by host.
     pub labels: Vec<Label>,
     /// What the user should know, but need not mend.
-    pub remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
 }
 
 /// What is wrong with a labels file, line by line.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("the labels cannot be used:\n{}", .0.join("\n"))]
-pub struct LabelsError(pub Vec<String>);
+pub struct LabelsError(pub(crate) Vec<String>);
 
 impl Labels {
     /// Labels of sites that have nothing in common with each other.
@@ -77,7 +77,7 @@ impl Labels {
     }
 
     /// The labels of a topic definition.
-    pub fn of_topic(topic: &TopicDefinition) -> Result<Self, LabelsError> {
+    pub(crate) fn of_topic(topic: &TopicDefinition) -> Result<Self, LabelsError> {
         let mut collected = Collected::default();
         if !is_topic_name(&topic.name) || topic.name == OTHER {
             collected.mistakes.push(not_a_topic_name(&topic.name));
@@ -103,7 +103,7 @@ impl Labels {
     /// examples of the topic, those that they reject are not. An editor knows better than a
     /// label; groups stay as they are.
     #[must_use]
-    pub fn with_decisions(
+    pub(crate) fn with_decisions(
         self,
         topic: &str,
         decisions: impl IntoIterator<Item = (SiteId, bool)>,
@@ -146,7 +146,7 @@ impl Labels {
 }
 
 /// The topic of sites that are examples of nothing in particular.
-pub const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 
 /// Labels as they come in, and what is wrong with them.
 #[derive(Default)]
@@ -260,7 +260,7 @@ fn not_a_topic_name(name: &str) -> String {
 
 /// Whether a text can name a topic, and with it a directory.
 #[must_use]
-pub fn is_topic_name(name: &str) -> bool {
+pub(crate) fn is_topic_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     // Commands and tables use these words for what is no topic.
     let is_taken = matches!(name, "all" | "mean");

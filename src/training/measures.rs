@@ -7,15 +7,15 @@ const BINS: usize = 10;
 
 /// A verdict beside the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Whether the site was found relevant; undecided is not.
-    pub is_relevant: bool,
+    pub(crate) is_relevant: bool,
     /// How sure that was.
-    pub confidence: SiteConfidence,
+    pub(crate) confidence: SiteConfidence,
     /// Whether the site is a target.
-    pub is_target: bool,
+    pub(crate) is_target: bool,
     /// The pages it took.
-    pub pages: usize,
+    pub(crate) pages: usize,
 }
 
 /// Sums over verdicts.
@@ -32,18 +32,18 @@ pub struct Measures {
 
 /// Sites whose confidence fell into one range.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Bin {
+pub(crate) struct Bin {
     /// How many there are.
-    pub sites: f64,
+    pub(crate) sites: f64,
     /// The sum of their confidences.
-    pub confidences: f64,
+    pub(crate) confidences: f64,
     /// How many of them are targets.
-    pub targets: f64,
+    pub(crate) targets: f64,
 }
 
 impl Measures {
     /// Adds a verdict.
-    pub fn add(&mut self, outcome: &Outcome) {
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
         let confidence = outcome.confidence.get();
         let truth = f64::from(u8::from(outcome.is_target));
         match (outcome.is_relevant, outcome.is_target) {
@@ -64,19 +64,19 @@ impl Measures {
 
     /// Of the sites found relevant, how many are; 1 if none was found.
     #[must_use]
-    pub fn precision(&self) -> f64 {
+    pub(crate) fn precision(&self) -> f64 {
         ratio(self.found, self.found + self.false_finds, 1.0)
     }
 
     /// Of the target sites, how many were found; 1 if there are none.
     #[must_use]
-    pub fn recall(&self) -> f64 {
+    pub(crate) fn recall(&self) -> f64 {
         ratio(self.found, self.found + self.missed, 1.0)
     }
 
     /// The harmonic mean of precision and recall.
     #[must_use]
-    pub fn f_measure(&self) -> f64 {
+    pub(crate) fn f_measure(&self) -> f64 {
         let wrong = self.false_finds + self.missed;
         ratio(2.0 * self.found, 2.0 * self.found + wrong, 1.0)
     }
@@ -89,7 +89,7 @@ impl Measures {
 
     /// The mean squared distance of the confidence from the truth; 0 is perfect.
     #[must_use]
-    pub fn brier(&self) -> f64 {
+    pub(crate) fn brier(&self) -> f64 {
         ratio(self.squared_error, self.sites, 0.0)
     }
 
@@ -106,18 +106,12 @@ impl Measures {
 
     /// The calibration table: ten ranges of confidence, from 0 upwards.
     #[must_use]
-    pub fn bins(&self) -> &[Bin] {
+    pub(crate) fn bins(&self) -> &[Bin] {
         &self.bins
     }
 
-    /// How many verdicts there are.
-    #[must_use]
-    pub fn sites(&self) -> f64 {
-        self.sites
-    }
-
     /// Adds the verdicts of another measurement.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.found += other.found;
         self.false_finds += other.false_finds;
         self.missed += other.missed;
@@ -185,7 +179,7 @@ mod tests {
         close(measures.bins()[9].sites, 2.0);
         let mut twice = measures.clone();
         twice.merge(&measures);
-        close(twice.sites(), 10.0);
+        close(twice.sites, 10.0);
         close(twice.f_measure(), measures.f_measure());
     }
 

@@ -13,9 +13,10 @@ mod folds;
 mod labels;
 mod measures;
 
-pub use card::Card;
-pub use corpus::{Corpus, CorpusSite, WalkLimits};
-pub use fit::{Validation, fit_model};
+pub(crate) use card::Card;
+pub use corpus::{Corpus, WalkLimits};
+pub use fit::fit_model;
 pub use folds::folds;
-pub use labels::{Label, Labels, LabelsError, OTHER, is_topic_name};
-pub use measures::{Bin, Measures, Outcome};
+pub use labels::Labels;
+pub(crate) use labels::{LabelsError, OTHER};
+pub(crate) use measures::{Measures, Outcome};

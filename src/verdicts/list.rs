@@ -26,24 +26,24 @@ const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,deci
 
 /// Which sites of a topic are wanted, and how they are written.
 #[derive(Debug, Clone)]
-pub struct List {
+pub(crate) struct List {
     /// The topic.
-    pub topic: TopicId,
+    pub(crate) topic: TopicId,
     /// What a line looks like.
-    pub format: ListFormat,
+    pub(crate) format: ListFormat,
     /// What has a sequence number up to this is left out.
-    pub since: u64,
+    pub(crate) since: u64,
     /// Sites of less confidence are left out, unless an editor accepted them.
-    pub min_confidence: f64,
+    pub(crate) min_confidence: f64,
     /// Every verdict is wanted, not only sites that are on the list.
-    pub has_all_verdicts: bool,
+    pub(crate) has_all_verdicts: bool,
     /// Hosts that the operator lets in, at this moment.
-    pub hosts: HostLists,
+    pub(crate) hosts: HostLists,
 }
 
 /// Why a list could not be written.
 #[derive(Debug, Error)]
-pub enum ListError {
+pub(crate) enum ListError {
     /// It cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,7 +78,7 @@ struct ListLine<'s> {
 impl List {
     /// Those on the list of a topic, all of them.
     #[must_use]
-    pub fn of(topic: TopicId, format: ListFormat, hosts: HostLists) -> Self {
+    pub(crate) fn of(topic: TopicId, format: ListFormat, hosts: HostLists) -> Self {
         Self {
             topic,
             format,
@@ -90,7 +90,7 @@ impl List {
     }
 
     /// Writes it line by line, as it is at the beginning; what changes meanwhile is not in it.
-    pub async fn write(
+    pub(crate) async fn write(
         &self,
         store: &dyn ReadStore,
         out: &mut (dyn Write + Send),
@@ -119,7 +119,11 @@ impl List {
 
     /// Writes it to a file. A list that changes while it is written is written again, some times:
     /// who moves to another number meanwhile may have been missed.
-    pub async fn write_to_file(&self, store: &dyn ReadStore, path: &Path) -> Result<(), ListError> {
+    pub(crate) async fn write_to_file(
+        &self,
+        store: &dyn ReadStore,
+        path: &Path,
+    ) -> Result<(), ListError> {
         let head = async || {
             let heads = store.heads().await?;
             Ok::<_, StoreError>(heads.lists.get(&self.topic).copied())
@@ -242,7 +246,7 @@ impl Line {
 }
 
 /// A file to be written that nobody knows yet, on the disk where it is to be.
-pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
@@ -251,7 +255,7 @@ pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
 
 /// Puts a written file where others look for it: whole, on the disk, and readable by whoever may
 /// read the directory. Temporary files belong to their owner alone.
-pub fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
+pub(crate) fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     set_readable(file.path())?;
     file.persist(path).map_err(|error| error.error)?;

@@ -20,11 +20,8 @@ use crate::store::{
 };
 use crate::telemetry::clock;
 use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
-pub use list::{List, ListError, beside, put_in_place};
-pub use view::{
-    DecisionView, JudgedSiteView, RecommendedByView, RecommendsView, SiteDetailView, StepView,
-    WordView, date,
-};
+pub(crate) use list::{List, ListError, beside, put_in_place};
+pub(crate) use view::{DecisionView, JudgedSiteView, SiteDetailView, WordView, date};
 
 /// A site that has a verdict and is out of order is tried again after so many times as long
 /// each time: with the defaults after an hour, eight hours, and nearly three days.
@@ -32,7 +29,7 @@ const LONGER_EACH_TIME: u32 = 8;
 
 /// Records outcomes of one topic.
 #[derive(Clone)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     store: Arc<dyn CrawlStore>,
     evidence: EvidenceRetention,
     max_deferrals: usize,
@@ -42,23 +39,23 @@ pub struct Ledger {
 
 /// A visit that has ended, one way or another.
 #[derive(Debug)]
-pub struct EndedVisit {
+pub(crate) struct EndedVisit {
     /// The site, as it was handed out.
-    pub taken: ClaimedSite,
+    pub(crate) taken: ClaimedSite,
     /// What the visit found.
-    pub report: SiteReport,
+    pub(crate) report: SiteReport,
     /// Whom the site recommends.
-    pub edges: Vec<NewEdge>,
+    pub(crate) edges: Vec<NewEdge>,
     /// Whether the visit failed by a fault of our own, so that it had better not be
     /// repeated.
-    pub is_broken: bool,
+    pub(crate) is_broken: bool,
     /// How the visit is to be made again, if it says nothing about its site.
-    pub retry: Option<Retry>,
+    pub(crate) retry: Option<Retry>,
 }
 
 /// How a visit is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub(crate) enum Retry {
     /// In its turn, as if it had never been made.
     InPlace,
     /// After this time at the earliest.
@@ -69,18 +66,18 @@ pub enum Retry {
 
 /// A verdict that is durable and may be shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShownVerdict {
+pub(crate) struct ShownVerdict {
     /// The site and its verdict, as they were recorded.
-    pub judged: JudgedSite,
+    pub(crate) judged: JudgedSite,
     /// The address that answered, as [`shared_address`] has it, if enough sites there were
     /// judged by now.
-    pub full_address: Option<IpAddr>,
+    pub(crate) full_address: Option<IpAddr>,
 }
 
 impl Ledger {
     /// A ledger for one topic of a store.
     #[must_use]
-    pub fn new(store: Arc<dyn CrawlStore>, settings: &Settings) -> Self {
+    pub(crate) fn new(store: Arc<dyn CrawlStore>, settings: &Settings) -> Self {
         Self {
             store,
             evidence: settings.store.evidence,
@@ -91,7 +88,10 @@ impl Ledger {
     }
 
     /// Records visits, all of them or none, and returns the verdicts among them.
-    pub async fn record(&self, visits: Vec<EndedVisit>) -> Result<Vec<ShownVerdict>, StoreError> {
+    pub(crate) async fn record(
+        &self,
+        visits: Vec<EndedVisit>,
+    ) -> Result<Vec<ShownVerdict>, StoreError> {
         let outcomes = visits.into_iter().map(|visit| VisitOutcome {
             rank: visit.taken.rank,
             resolution: self.resolution(&visit),

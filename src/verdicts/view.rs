@@ -18,141 +18,141 @@ const RECOMMENDATIONS: usize = 200;
 
 /// What the machine says about a site
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct JudgedSiteView {
+pub(crate) struct JudgedSiteView {
     /// The number of the verdict in the sequence; in lists and feeds that of the change
-    pub seq: u64,
+    pub(crate) seq: u64,
     /// What was decided
     #[schema(value_type = String, pattern = "^(relevant|irrelevant|undecided)$")]
-    pub verdict: &'static str,
+    pub(crate) verdict: &'static str,
     /// Why nothing could be decided
-    pub undecided_reason: Option<&'static str>,
+    pub(crate) undecided_reason: Option<&'static str>,
     /// Pr[target | pages read]
-    pub confidence: f64,
+    pub(crate) confidence: f64,
     /// Pages that the verdict cost
-    pub pages: u32,
+    pub(crate) pages: u32,
     /// The rank by which the site was chosen
-    pub rank: f64,
+    pub(crate) rank: f64,
     /// Whether the crawl began with it
-    pub start: bool,
+    pub(crate) start: bool,
     /// When the verdict was recorded, or last confirmed
-    pub judged_at: String,
+    pub(crate) judged_at: String,
     /// The model that judged
-    pub model: String,
+    pub(crate) model: String,
     /// Why reading ended
     #[schema(value_type = String)]
-    pub stop_reason: StopReason,
+    pub(crate) stop_reason: StopReason,
     /// The site that this one only leads to
-    pub alias_of: Option<String>,
+    pub(crate) alias_of: Option<String>,
     /// The address that answered
     #[schema(value_type = Option<String>)]
-    pub address: Option<IpAddr>,
+    pub(crate) address: Option<IpAddr>,
     /// Whether its homepage asks not to be indexed, and the settings want that marked
-    pub noindex: bool,
+    pub(crate) noindex: bool,
 }
 
 /// What an editor says about a site
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct DecisionView {
+pub(crate) struct DecisionView {
     /// `accept` or `reject`
-    pub decision: &'static str,
+    pub(crate) decision: &'static str,
     /// Why, in the words of the editor
-    pub note: String,
+    pub(crate) note: String,
     /// When
-    pub at: String,
+    pub(crate) at: String,
     /// The number of the decision in the sequence
-    pub seq: u64,
+    pub(crate) seq: u64,
 }
 
 /// Everything known about a site, and why it was judged as it was
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct SiteDetailView {
+pub(crate) struct SiteDetailView {
     /// The topic it was judged for
-    pub topic: String,
+    pub(crate) topic: String,
     /// The site
-    pub host: String,
+    pub(crate) host: String,
     /// The fields of `JudgedSiteView`; all of them are null while the site was not visited
     #[serde(flatten, serialize_with = "fields_or_nulls")]
     #[schema(value_type = Object)]
-    pub judged: Option<JudgedSiteView>,
+    pub(crate) judged: Option<JudgedSiteView>,
     /// Where it is entered
-    pub entrance: String,
+    pub(crate) entrance: String,
     /// What an editor says about it
-    pub decision: Option<DecisionView>,
+    pub(crate) decision: Option<DecisionView>,
     /// Whether it is on the list that the feed tells of
-    pub listed: bool,
+    pub(crate) listed: bool,
     /// When it is looked at again
-    pub recheck: Option<String>,
+    pub(crate) recheck: Option<String>,
     /// The sites that recommend it
-    pub edges: u32,
+    pub(crate) edges: u32,
     /// Their registrable domains
-    pub domains: u32,
+    pub(crate) domains: u32,
     /// The mean global weight of its edges
-    pub global: f64,
+    pub(crate) global: f64,
     /// The mean local weight of its edges
-    pub local: f64,
+    pub(crate) local: f64,
     /// The pages read, in order; empty if they are not kept
-    pub evidence: Vec<StepView>,
+    pub(crate) evidence: Vec<StepView>,
     /// The sites that recommend it, at most 200 of them
-    pub recommended_by: Vec<RecommendedByView>,
+    pub(crate) recommended_by: Vec<RecommendedByView>,
     /// The sites that it recommends, not all if they are many
-    pub recommends: Vec<RecommendsView>,
+    pub(crate) recommends: Vec<RecommendsView>,
 }
 
 /// One request for a page and what came of it
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct StepView {
+pub(crate) struct StepView {
     /// The page
-    pub url: String,
+    pub(crate) url: String,
     /// `homepage`, `inner` or `deep`
     #[schema(value_type = String)]
-    pub kind: PageKind,
+    pub(crate) kind: PageKind,
     /// Such as `spoke`, `mute`, `failed, 404` or `unanswered, timeout`
     #[schema(value_type = String)]
-    pub outcome: StepOutcome,
+    pub(crate) outcome: StepOutcome,
     /// The page confidence
-    pub confidence: f64,
+    pub(crate) confidence: f64,
     /// The site confidence after it
-    pub site_confidence: f64,
+    pub(crate) site_confidence: f64,
     /// Words that spoke for the topic
     pub r#for: Vec<WordView>,
     /// Words that spoke against it
-    pub against: Vec<WordView>,
+    pub(crate) against: Vec<WordView>,
 }
 
 /// A word and how much it says
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct WordView {
+pub(crate) struct WordView {
     /// The stem, as the model knows it
-    pub word: String,
+    pub(crate) word: String,
     /// Its share in the score
-    pub weight: f64,
+    pub(crate) weight: f64,
 }
 
 /// A site that recommends another
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct RecommendedByView {
+pub(crate) struct RecommendedByView {
     /// The site that recommends
-    pub host: String,
+    pub(crate) host: String,
     /// The global weight of the edge
-    pub global: f64,
+    pub(crate) global: f64,
     /// The local weight of the edge
-    pub local: f64,
+    pub(crate) local: f64,
     /// Its pages that hold a link
-    pub pages: u32,
+    pub(crate) pages: u32,
 }
 
 /// A site that is recommended
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct RecommendsView {
+pub(crate) struct RecommendsView {
     /// The site
-    pub host: String,
+    pub(crate) host: String,
     /// The local weight of the edge
-    pub local: f64,
+    pub(crate) local: f64,
 }
 
 /// As in `2026-11-16T09:30:00Z`.
 #[must_use]
-pub fn date(time: SystemTime) -> String {
+pub(crate) fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
@@ -224,7 +224,7 @@ impl From<Decision> for DecisionView {
 impl SiteDetailView {
     /// What is known about a site for a topic of this name.
     #[must_use]
-    pub fn new(topic: &str, file: SiteDetail) -> Self {
+    pub(crate) fn new(topic: &str, file: SiteDetail) -> Self {
         let evidence = file.evidence.unwrap_or_default();
         let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
         let recommends = evidence.recommends.into_iter();

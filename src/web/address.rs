@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// What stands for an address where requests are paced and sites are counted: an IPv4 address
 /// itself, also if it came mapped into IPv6, and the network of 64 bits of an IPv6 address.
 #[must_use]
-pub fn shared_address(address: IpAddr) -> IpAddr {
+pub(crate) fn shared_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = address.to_bits() & !u128::from(u64::MAX);

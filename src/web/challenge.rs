@@ -23,7 +23,7 @@ const MOST_BODY_BYTES: usize = 256 << 10;
 
 /// Pages with more text are somebody's work. `Anubis` explains itself at length, and some
 /// alphabets take two bytes for a letter.
-pub const MOST_SAID_BYTES: usize = 5_000;
+pub(crate) const MOST_SAID_BYTES: usize = 5_000;
 
 /// Headers that stand on challenges only, with the values that say so.
 const HEADERS: [(&str, &[&str], &str); 4] = [
@@ -76,13 +76,13 @@ const HOSTS: [&str; 3] = [
 
 /// The gatekeeper that answered instead of the site, if one did.
 #[must_use]
-pub fn gatekeeper(headers: &HeaderMap, body: &[u8]) -> Option<&'static str> {
+pub(crate) fn gatekeeper(headers: &HeaderMap, body: &[u8]) -> Option<&'static str> {
     gatekeeper_by_headers(headers).or_else(|| gatekeeper_by_body(body))
 }
 
 /// The same by headers alone.
 #[must_use]
-pub fn gatekeeper_by_headers(headers: &HeaderMap) -> Option<&'static str> {
+pub(crate) fn gatekeeper_by_headers(headers: &HeaderMap) -> Option<&'static str> {
     let says = |name: &str, values: &[&str]| {
         let value = headers.get(name).map(|value| value.as_bytes().trim_ascii());
         value.is_some_and(|own| {
@@ -97,7 +97,7 @@ pub fn gatekeeper_by_headers(headers: &HeaderMap) -> Option<&'static str> {
 
 /// The same by the body alone.
 #[must_use]
-pub fn gatekeeper_by_body(body: &[u8]) -> Option<&'static str> {
+pub(crate) fn gatekeeper_by_body(body: &[u8]) -> Option<&'static str> {
     if body.len() > MOST_BODY_BYTES {
         return None;
     }
@@ -119,7 +119,7 @@ pub fn gatekeeper_by_body(body: &[u8]) -> Option<&'static str> {
 
 /// Whether a page belongs to a gatekeeper that sends visitors there to be looked at.
 #[must_use]
-pub fn is_gate(page: &PageUrl) -> bool {
+pub(crate) fn is_gate(page: &PageUrl) -> bool {
     let site = page.site();
     let host = site.host();
     HOSTS.iter().any(|gate| {

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A number that is no probability.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error("{0} is not a confidence: it must lie between 0 and 1")]
-pub struct ConfidenceError(pub f64);
+pub struct ConfidenceError(pub(crate) f64);
 
 macro_rules! confidence {
     ($(#[$doc:meta])* $name:ident) => {

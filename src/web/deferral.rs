@@ -37,7 +37,7 @@ pub enum Trouble {
 impl DeferralCause {
     /// Whether the deferral counts towards `max_deferrals` of the site.
     #[must_use]
-    pub fn counts_against_site(self) -> bool {
+    pub(crate) fn counts_against_site(self) -> bool {
         match self {
             Self::CrawlDelay | Self::Busy | Self::RobotsUnavailable | Self::Challenged => true,
             Self::CrowdedAddress | Self::OwnTrouble(_) => false,
@@ -46,7 +46,7 @@ impl DeferralCause {
 
     /// What is wrong with us, if that is the cause.
     #[must_use]
-    pub fn own_trouble(self) -> Option<Trouble> {
+    pub(crate) fn own_trouble(self) -> Option<Trouble> {
         match self {
             Self::OwnTrouble(trouble) => Some(trouble),
             _ => None,
@@ -58,11 +58,11 @@ impl DeferralCause {
 
 impl Trouble {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Proxy, Self::Sockets, Self::Network, Self::Clock];
+    pub(crate) const ALL: [Self; 4] = [Self::Proxy, Self::Sockets, Self::Network, Self::Clock];
 
     /// The label in figures and in the API.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Proxy => "proxy",
             Self::Sockets => "sockets",
@@ -73,7 +73,7 @@ impl Trouble {
 
     /// What is wrong, and what to do about it.
     #[must_use]
-    pub fn advice(self) -> &'static str {
+    pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::Proxy => {
                 "the proxy cannot be reached or refuses us: check `proxy` in [fetch] and the proxy"

@@ -7,7 +7,7 @@ use super::PageUrl;
 
 /// The entrances of one site, during one visit.
 #[derive(Debug, Clone)]
-pub struct Entrances {
+pub(crate) struct Entrances {
     /// In the order in which they are to be tried.
     left: Vec<PageUrl>,
     shut: Vec<PageUrl>,
@@ -17,7 +17,7 @@ pub struct Entrances {
 impl Entrances {
     /// With these entrances to fall back on.
     #[must_use]
-    pub fn new(fallbacks: Vec<PageUrl>) -> Self {
+    pub(crate) fn new(fallbacks: Vec<PageUrl>) -> Self {
         Self {
             left: fallbacks,
             shut: Vec::new(),
@@ -27,7 +27,7 @@ impl Entrances {
 
     /// Nobody answered at `page`: the next entrance for which there is hope, unless one is
     /// open already.
-    pub fn next_after(
+    pub(crate) fn next_after(
         &mut self,
         page: &PageUrl,
         is_hopeful: impl Fn(&PageUrl) -> bool,
@@ -41,13 +41,13 @@ impl Entrances {
     }
 
     /// Somebody answered at `page`.
-    pub fn open_at(&mut self, page: &PageUrl) {
+    pub(crate) fn open_at(&mut self, page: &PageUrl) {
         self.open.get_or_insert_with(|| page.clone());
     }
 
     /// A page of the site as it is to be asked for.
     #[must_use]
-    pub fn spelled(&self, page: PageUrl) -> PageUrl {
+    pub(crate) fn spelled(&self, page: PageUrl) -> PageUrl {
         let is_shut = |shut: &PageUrl| shut.shares_host(&page) && shut.scheme() == page.scheme();
         match &self.open {
             Some(open) if self.shut.iter().any(is_shut) => page.at_origin(open),

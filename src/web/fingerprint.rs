@@ -13,29 +13,29 @@ pub struct Fingerprint(u64);
 impl Fingerprint {
     /// Pages whose fingerprints differ in at most this many of 64 bits count as one
     /// (Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, 2007, section 5).
-    pub const NEAR: u32 = 3;
+    pub(crate) const NEAR: u32 = 3;
 
     /// Wraps a computed simhash.
     #[must_use]
-    pub const fn from_bits(bits: u64) -> Self {
+    pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
     /// The simhash itself.
     #[must_use]
-    pub fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
     /// In how many bits two fingerprints differ.
     #[must_use]
-    pub fn distance(self, other: Self) -> u32 {
+    pub(crate) fn distance(self, other: Self) -> u32 {
         (self.0 ^ other.0).count_ones()
     }
 
     /// Whether two pages are near-duplicates.
     #[must_use]
-    pub fn is_near(self, other: Self) -> bool {
+    pub(crate) fn is_near(self, other: Self) -> bool {
         self.distance(other) <= Self::NEAR
     }
 }
@@ -59,7 +59,7 @@ impl ModelFingerprint {
 
     /// The hash itself, for files.
     #[must_use]
-    pub fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0
     }
 }

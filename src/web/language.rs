@@ -24,7 +24,7 @@ impl Language {
     /// Reads a language tag as in `lang="de-AT"` or `Content-Language: de, en`: the first
     /// subtag of the first tag, if it looks like a language.
     #[must_use]
-    pub fn from_tag(tag: &str) -> Option<Self> {
+    pub(crate) fn from_tag(tag: &str) -> Option<Self> {
         let first = tag.split([',', ';']).next()?.trim();
         let primary = first.split(['-', '_']).next()?.as_bytes();
         if !(2..=3).contains(&primary.len()) || !primary.iter().all(u8::is_ascii_alphabetic) {
@@ -58,7 +58,7 @@ impl Language {
 
     /// The code, in lower case.
     #[must_use]
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         let length = if self.letters[2] == 0 { 2 } else { 3 };
         std::str::from_utf8(&self.letters[..length]).unwrap_or_default()
     }

@@ -29,7 +29,7 @@ pub struct TransversalLink {
     /// What the reader clicks on: the text of the anchor, or the alt text of its image.
     pub anchor: String,
     /// Which element made it.
-    pub kind: LinkKind,
+    pub(crate) kind: LinkKind,
     /// The author does not vouch for it: it is a road, but no recommendation.
     pub nofollow: bool,
 }
@@ -52,13 +52,13 @@ pub enum LinkKind {
 impl LinkKind {
     /// Whether what it leads to is shown as part of the page, or in its place.
     #[must_use]
-    pub fn is_part(self) -> bool {
+    pub(crate) fn is_part(self) -> bool {
         matches!(self, Self::Frame | Self::Refresh)
     }
 
     /// A short name for lists and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anchor => "anchor",
             Self::Area => "area",

@@ -46,25 +46,28 @@ mod url;
 mod verdict;
 mod visit;
 
-pub use address::shared_address;
-pub use confidence::{ConfidenceError, PageConfidence, SiteConfidence};
+pub(crate) use address::shared_address;
+pub use confidence::{PageConfidence, SiteConfidence};
 pub use deferral::{DeferralCause, Trouble};
-pub use entrances::Entrances;
-pub use fingerprint::{Fingerprint, ModelFingerprint};
+pub(crate) use entrances::Entrances;
+pub(crate) use fingerprint::Fingerprint;
+pub use fingerprint::ModelFingerprint;
 pub use language::Language;
-pub use link::{IntrinsicLink, LinkKind, TransversalLink};
-pub use page::{
-    ContentKind, FetchedPage, ParsedPage, RobotsDirectives, Signs, Transfer, looks_binary,
-};
+pub use link::LinkKind;
+pub(crate) use link::{IntrinsicLink, TransversalLink};
+pub use page::{ContentKind, FetchedPage, ParsedPage, Transfer};
+pub(crate) use page::{RobotsDirectives, Signs, looks_binary};
 pub use platforms::Platforms;
-pub use reason::{NoAnswer, StepOutcome, StopReason, UnknownReason, parse_name};
-pub use sanitized::{Sanitized, sanitized_json};
-pub use site::{SiteId, SiteIdError};
-pub use terms::{PageTerms, PartCounts};
-pub use text::{PagePart, PageText};
-pub use url::{CANONICAL_FORM, MAX_URL_BYTES, PageKey, PageUrl, Scheme, UrlError};
-pub use verdict::{UndecidedKind, UndecidedReason, Verdict};
-pub use visit::{
-    FoundLink, PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords,
-    VisitCost,
-};
+pub use reason::{NoAnswer, StepOutcome, StopReason};
+pub(crate) use reason::{UnknownReason, parse_name};
+pub(crate) use sanitized::{Sanitized, sanitized_json};
+pub use site::SiteId;
+pub(crate) use terms::{PageTerms, PartCounts};
+pub use text::PagePart;
+pub(crate) use text::PageText;
+pub(crate) use url::{CANONICAL_FORM, PageKey, UrlError};
+pub use url::{PageUrl, Scheme};
+pub(crate) use verdict::UndecidedKind;
+pub use verdict::{UndecidedReason, Verdict};
+pub(crate) use visit::{FoundLink, VisitCost};
+pub use visit::{PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords};

@@ -38,7 +38,7 @@ pub struct Transfer {
     /// Bytes of the body on the wire, content encodings still on.
     pub wire_bytes: u64,
     /// From sending the request until the last byte.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Answered requests for robots.txt that were made on the way.
     pub robots_requests: usize,
     /// The server was busy, and this is when it is worth asking again. Asking sooner waits,
@@ -52,7 +52,7 @@ pub struct ParsedPage {
     /// What the body turned out to be.
     pub content: ContentKind,
     /// The WHATWG name of the charset the text was decoded from.
-    pub charset: &'static str,
+    pub(crate) charset: &'static str,
     /// All text, with the part of the page each piece stood in.
     pub text: PageText,
     /// The language of the text: detected, or declared where there is too little to detect.
@@ -62,11 +62,11 @@ pub struct ParsedPage {
     /// Links to other sites, one for each page, in order of appearance.
     pub transversal_links: Vec<TransversalLink>,
     /// The address the page calls its own, by `<link rel=canonical>`.
-    pub canonical: Option<PageUrl>,
+    pub(crate) canonical: Option<PageUrl>,
     /// What the page asks of robots.
     pub robots: RobotsDirectives,
     /// For finding near-duplicates; none without words.
-    pub fingerprint: Option<Fingerprint>,
+    pub(crate) fingerprint: Option<Fingerprint>,
     /// Signs that the page is no page.
     pub signs: Signs,
 }
@@ -107,7 +107,7 @@ pub struct Signs {
     pub empty_shell: bool,
     /// A gatekeeper put a page of its own before the site. The only sign that a page of
     /// another status may have.
-    pub challenge: bool,
+    pub(crate) challenge: bool,
 }
 
 // === impl FetchedPage ===
@@ -125,7 +125,7 @@ impl FetchedPage {
 
     /// The gatekeeper that answered instead of the site, if one did.
     #[must_use]
-    pub fn gatekeeper(&self) -> Option<&'static str> {
+    pub(crate) fn gatekeeper(&self) -> Option<&'static str> {
         challenge::gatekeeper(&self.headers, &self.body)
     }
 
@@ -138,7 +138,7 @@ impl FetchedPage {
 
     /// A header as text; bytes that are no UTF-8 are replaced.
     #[must_use]
-    pub fn header(&self, name: &HeaderName) -> Option<String> {
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<String> {
         let value = self.headers.get(name)?;
         Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
     }
@@ -158,7 +158,7 @@ impl ParsedPage {
 
     /// The title as one line, empty if there is none.
     #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         self.text.line(PagePart::Title)
     }
 }
@@ -168,7 +168,7 @@ impl ParsedPage {
 impl ContentKind {
     /// A short name for lists and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Html => "html",
             Self::PlainText => "text",
@@ -196,7 +196,7 @@ impl Signs {
 /// Whether the beginning of a body holds bytes that no text in a charset of the web
 /// contains, and not just a stray one. UTF-16 is full of zeros; it must begin with its mark.
 #[must_use]
-pub fn looks_binary(start: &[u8]) -> bool {
+pub(crate) fn looks_binary(start: &[u8]) -> bool {
     let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
     let is_control = |byte: u8| (byte < 0x09) | ((byte > 0x0d) & (byte < 0x20) & (byte != 0x1b));
     let controls: usize = start

@@ -247,7 +247,7 @@ impl Platforms {
     /// The domain that somebody has for themselves: one label below a platform, else what
     /// the public suffix list says.
     #[must_use]
-    pub fn domain_of<'s>(&self, site: &'s SiteId) -> &'s str {
+    pub(crate) fn domain_of<'s>(&self, site: &'s SiteId) -> &'s str {
         let (host, registered) = (site.host(), site.registered_name());
         let mut start = 0;
         for (dot, _) in host.match_indices('.') {
@@ -267,7 +267,7 @@ impl Platforms {
     }
 
     /// All of them, in an order of their own, to tell tables apart.
-    pub fn suffixes(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn suffixes(&self) -> impl Iterator<Item = &str> {
         let more = self.more.iter().map(String::as_str);
         SHIPPED.iter().copied().chain(more)
     }

@@ -139,10 +139,10 @@ pub enum StepOutcome {
 /// A text that is not the name of any reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{}` is no reason that is known here", .0.escape_debug())]
-pub struct UnknownReason(pub String);
+pub struct UnknownReason(pub(crate) String);
 
 /// Reads the name of a reason, in the spelling of today or in that of older stores and dumps.
-pub fn parse_name<R: FromStr>(text: &str) -> Result<R, UnknownReason> {
+pub(crate) fn parse_name<R: FromStr>(text: &str) -> Result<R, UnknownReason> {
     let name = text.replace('-', "_");
     name.parse().map_err(|_| UnknownReason(text.to_owned()))
 }

@@ -8,7 +8,7 @@ use std::fmt;
 /// Text from outside: control characters and those that reverse the direction of writing
 /// become U+FFFD.
 #[derive(Debug, Clone, Copy)]
-pub struct Sanitized<'a>(pub &'a str);
+pub(crate) struct Sanitized<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Sanitized<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ fn harmless(c: char) -> char {
 /// JSON on one line that is as harmless and says the same: what JSON may but need not escape is
 /// escaped.
 #[must_use]
-pub fn sanitized_json(json: String) -> String {
+pub(crate) fn sanitized_json(json: String) -> String {
     if json.chars().all(|c| harmless(c) == c) {
         return json;
     }

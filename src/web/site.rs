@@ -43,7 +43,7 @@ pub enum SiteIdError {
 
 impl SiteId {
     /// The site of a URL; the scheme does not matter.
-    pub fn of(url: &Url) -> Result<Self, SiteIdError> {
+    pub(crate) fn of(url: &Url) -> Result<Self, SiteIdError> {
         let host = url.host().ok_or_else(|| SiteIdError::Malformed {
             text: url.to_string(),
             reason: "the URL has no host".to_owned(),
@@ -70,7 +70,7 @@ impl SiteId {
 
     /// The host without its port.
     #[must_use]
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         match self.0.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
             _ => &self.0,
@@ -79,14 +79,14 @@ impl SiteId {
 
     /// The port, if it is not a default one.
     #[must_use]
-    pub fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         let rest = self.0.strip_prefix(self.host())?;
         rest.strip_prefix(':')?.parse().ok()
     }
 
     /// The site of the same host at the default ports.
     #[must_use]
-    pub fn without_port(&self) -> Self {
+    pub(crate) fn without_port(&self) -> Self {
         match self.port() {
             Some(_) => Self(self.host().into()),
             None => self.clone(),
@@ -100,7 +100,7 @@ impl SiteId {
     /// Addresses and names without a known suffix stand for themselves. Whoever counts domains
     /// asks the platforms of the operator.
     #[must_use]
-    pub fn registrable_domain(&self) -> &str {
+    pub(crate) fn registrable_domain(&self) -> &str {
         Platforms::default().domain_of(self)
     }
 

@@ -8,20 +8,20 @@
 use super::{Language, PagePart};
 
 /// How often a term stands in each part of a page, in the order of [`PagePart::ALL`].
-pub type PartCounts = [u32; PagePart::ALL.len()];
+pub(crate) type PartCounts = [u32; PagePart::ALL.len()];
 
 /// The terms of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageTerms {
     /// The language by which the words were stemmed.
-    pub language: Option<Language>,
+    pub(crate) language: Option<Language>,
     terms: Vec<(Box<str>, PartCounts)>,
 }
 
 impl PageTerms {
     /// From counts in any order; a term may come more than once.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         language: Option<Language>,
         counts: impl IntoIterator<Item = (Box<str>, PartCounts)>,
     ) -> Self {
@@ -49,12 +49,6 @@ impl PageTerms {
     #[must_use]
     pub fn len(&self) -> usize {
         self.terms.len()
-    }
-
-    /// Whether the page says nothing at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
     }
 }
 

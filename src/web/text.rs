@@ -27,7 +27,7 @@ pub enum PagePart {
 
 impl PagePart {
     /// All parts, in the order of their declaration.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Title,
         Self::Heading,
         Self::Body,
@@ -38,7 +38,7 @@ impl PagePart {
 
     /// Whether a browser shows this part in its window.
     #[must_use]
-    pub fn is_visible(self) -> bool {
+    pub(crate) fn is_visible(self) -> bool {
         matches!(self, Self::Heading | Self::Body | Self::Anchor)
     }
 
@@ -68,7 +68,7 @@ impl PageText {
     /// A text that was put together elsewhere: UTF-8, and for each run its part and where
     /// it ends. Bytes that are not UTF-8 are no text.
     #[must_use]
-    pub fn from_runs(buffer: Vec<u8>, runs: Vec<(PagePart, usize)>) -> Self {
+    pub(crate) fn from_runs(buffer: Vec<u8>, runs: Vec<(PagePart, usize)>) -> Self {
         let buffer = String::from_utf8(buffer).unwrap_or_default();
         let is_whole = runs.last().map_or(0, |run| run.1) == buffer.len();
         if is_whole {
@@ -79,7 +79,8 @@ impl PageText {
     }
 
     /// Appends text that belongs to a part; a run of the same part is continued.
-    pub fn push(&mut self, part: PagePart, text: &str) {
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, part: PagePart, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -100,7 +101,7 @@ impl PageText {
     /// Stretches of text that read on without interruption: the visible text between two
     /// pieces beside it, or one such piece. Each comes with its parts and where in the
     /// stretch they end.
-    pub fn stretches(&self) -> impl Iterator<Item = (&str, Vec<(PagePart, usize)>)> {
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = (&str, Vec<(PagePart, usize)>)> {
         let mut start = 0;
         let reads_on = |one: &(PagePart, usize), next: &(PagePart, usize)| {
             one.0.is_visible() && next.0.is_visible()
@@ -114,7 +115,7 @@ impl PageText {
     }
 
     /// The pieces of one part.
-    pub fn part(&self, part: PagePart) -> impl Iterator<Item = &str> {
+    pub(crate) fn part(&self, part: PagePart) -> impl Iterator<Item = &str> {
         self.runs()
             .filter(move |run| run.0 == part)
             .map(|run| run.1)
@@ -159,7 +160,7 @@ impl PageText {
 
     /// A stretch of the text, whatever the parts; empty if it tears a character apart.
     #[must_use]
-    pub fn slice(&self, range: Range<usize>) -> &str {
+    pub(crate) fn slice(&self, range: Range<usize>) -> &str {
         self.buffer.get(range).unwrap_or_default()
     }
 

@@ -26,11 +26,11 @@ use super::parameters::{is_noise, is_session_segment};
 use super::site::{SiteId, SiteIdError, resolvable};
 
 /// The longest address we handle: what common servers accept as a request line.
-pub const MAX_URL_BYTES: usize = 8 * 1024;
+pub(crate) const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// The number of the rules above, for files that hold keys: it goes up whenever a rule
 /// changes, and a test notices if that is forgotten.
-pub const CANONICAL_FORM: u32 = 1;
+pub(crate) const CANONICAL_FORM: u32 = 1;
 
 /// One page of one site, in canonical form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ pub struct PageUrl(Url);
 /// Readers that look a page up by its key compare the address afterwards: 64 bits are
 /// many, but not infinitely many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PageKey(u64);
+pub(crate) struct PageKey(u64);
 
 /// How pages are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,7 +74,7 @@ pub enum UrlError {
 
 impl PageUrl {
     /// Brings a URL into canonical form.
-    pub fn new(mut url: Url) -> Result<Self, UrlError> {
+    pub(crate) fn new(mut url: Url) -> Result<Self, UrlError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(UrlError::Scheme(url.scheme().to_owned()));
         }
@@ -89,7 +89,7 @@ impl PageUrl {
     }
 
     /// Resolves a reference found on a page, as in `href`, against a base address.
-    pub fn join(base: &Url, reference: &str) -> Result<Self, UrlError> {
+    pub(crate) fn join(base: &Url, reference: &str) -> Result<Self, UrlError> {
         if reference.len() > MAX_URL_BYTES {
             return Err(UrlError::TooLong(reference.len()));
         }
@@ -98,7 +98,7 @@ impl PageUrl {
 
     /// The same on a page that is not UTF-8: browsers write the letters of a query in the
     /// charset of the page they stand on (WHATWG URL, section 4.4).
-    pub fn join_encoded(
+    pub(crate) fn join_encoded(
         base: &Url,
         reference: &str,
         encode: &dyn Fn(&str) -> Cow<'_, [u8]>,
@@ -136,14 +136,14 @@ impl PageUrl {
     /// Whether both pages have the same host in the same spelling and the same port; then
     /// they are of one site, and no `SiteId` needs to be made to know it.
     #[must_use]
-    pub fn shares_host(&self, other: &Self) -> bool {
+    pub(crate) fn shares_host(&self, other: &Self) -> bool {
         self.0.host_str() == other.0.host_str()
             && self.0.port_or_known_default() == other.0.port_or_known_default()
     }
 
     /// The same for `http` and `https`, with and without `www.`.
     #[must_use]
-    pub fn key(&self) -> PageKey {
+    pub(crate) fn key(&self) -> PageKey {
         // Every `www.` goes, also where it is the registered name: which names are
         // registered changes with the public suffix list, and keys must not.
         let mut host = self.0.host_str().unwrap_or_default();
@@ -160,7 +160,7 @@ impl PageUrl {
     /// servers show for it are one page to whoever walks through a site. They are two to
     /// an archive, which may hold only one of them.
     #[must_use]
-    pub fn document_key(&self) -> PageKey {
+    pub(crate) fn document_key(&self) -> PageKey {
         let path = self.path();
         let (directory, document) = path.split_at(path.rfind('/').map_or(0, |at| at + 1));
         if self.0.query().is_some() || !is_default_document(document) {
@@ -174,7 +174,7 @@ impl PageUrl {
     /// Whether both addresses are the same page whatever the scheme and `www.`: what a
     /// [`PageKey`] promises, without the chance of a collision.
     #[must_use]
-    pub fn is_same_page(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_page(&self, other: &Self) -> bool {
         self.0[url::Position::BeforePath..] == other.0[url::Position::BeforePath..]
             && self.site() == other.site()
     }
@@ -202,19 +202,19 @@ impl PageUrl {
 
     /// Scheme, host and port: what has a robots.txt of its own.
     #[must_use]
-    pub fn origin(&self) -> &str {
+    pub(crate) fn origin(&self) -> &str {
         &self.0[..url::Position::BeforePath]
     }
 
     /// Where the rules for robots stand (RFC 9309, section 2.3).
     #[must_use]
-    pub fn robots_txt(&self) -> Self {
+    pub(crate) fn robots_txt(&self) -> Self {
         self.at_root("/robots.txt")
     }
 
     /// The front door of the same origin.
     #[must_use]
-    pub fn front_door(&self) -> Self {
+    pub(crate) fn front_door(&self) -> Self {
         self.at_root("/")
     }
 
@@ -228,7 +228,7 @@ impl PageUrl {
     /// Other spellings of a front door, in the order in which they are worth trying: the
     /// other scheme, then both with `www.` or without.
     #[must_use]
-    pub fn other_entrances(&self) -> Vec<Self> {
+    pub(crate) fn other_entrances(&self) -> Vec<Self> {
         let mut spellings = vec![self.clone()];
         spellings.extend(self.with_or_without_www());
         let both = spellings.into_iter().flat_map(|spelling| {
@@ -275,7 +275,7 @@ impl PageUrl {
 
     /// The same page in another spelling of its site: scheme, host and port of `origin`.
     #[must_use]
-    pub fn at_origin(&self, origin: &Self) -> Self {
+    pub(crate) fn at_origin(&self, origin: &Self) -> Self {
         let mut url = origin.0.clone();
         url.set_path(self.0.path());
         url.set_query(self.0.query());
@@ -286,12 +286,6 @@ impl PageUrl {
     #[must_use]
     pub fn path(&self) -> &str {
         self.0.path()
-    }
-
-    /// Whether this is the front door of its site.
-    #[must_use]
-    pub fn is_homepage(&self) -> bool {
-        self.0.path() == "/" && self.0.query().is_none()
     }
 }
 
@@ -323,7 +317,7 @@ impl fmt::Debug for PageUrl {
 impl Scheme {
     /// As it stands in an address.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
@@ -336,7 +330,7 @@ impl Scheme {
 impl PageKey {
     /// The hash itself, for files.
     #[must_use]
-    pub fn get(self) -> u64 {
+    pub(crate) fn get(self) -> u64 {
         self.0
     }
 }
@@ -666,9 +660,7 @@ mod tests {
         let site: SiteId = "www.example.org:8080".parse().unwrap();
         let home = PageUrl::homepage(&site, Scheme::Https);
         assert_eq!(home.as_str(), "https://example.org:8080/");
-        assert!(home.is_homepage());
         assert_eq!(home.site(), site);
-        assert!(!page("http://example.org/?a=1").is_homepage());
     }
 
     proptest! {

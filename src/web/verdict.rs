@@ -92,13 +92,13 @@ impl Verdict {
 impl UndecidedReason {
     /// The reason without its details.
     #[must_use]
-    pub fn kind(self) -> UndecidedKind {
+    pub(crate) fn kind(self) -> UndecidedKind {
         self.into()
     }
 
     /// The name in lists and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.kind().name()
     }
 }
@@ -106,7 +106,7 @@ impl UndecidedReason {
 impl UndecidedKind {
     /// The name in lists and JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.into()
     }
 }

@@ -169,9 +169,9 @@ pub struct VisitCost {
     /// Bytes of bodies on the wire; zero out of an archive.
     pub wire_bytes: u64,
     /// Bytes of bodies, decoded.
-    pub body_bytes: u64,
+    pub(crate) body_bytes: u64,
     /// How long it took, waiting included.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 // === impl SiteVisit ===
@@ -179,7 +179,7 @@ pub struct VisitCost {
 impl SiteVisit {
     /// A visit to a site that is given as a host or as a URL, in the spelling given. The error
     /// says what is wrong with it.
-    pub fn to(host: &str) -> Result<Self, String> {
+    pub(crate) fn to(host: &str) -> Result<Self, String> {
         if host.contains("://") {
             let page = host.parse::<PageUrl>();
             let page = page.map_err(|error| format!("`{host}`: {error}"))?;
@@ -192,7 +192,7 @@ impl SiteVisit {
 
     /// A visit to the homepage with nothing known in advance, for the verdict alone.
     #[must_use]
-    pub fn new(site: &SiteId) -> Self {
+    pub(crate) fn new(site: &SiteId) -> Self {
         Self::at(&PageUrl::homepage(site, Scheme::Https))
     }
 
@@ -249,7 +249,11 @@ impl SiteReport {
 
     /// The report of a visit that was not made, for this reason.
     #[must_use]
-    pub fn refused(visit: SiteVisit, reason: UndecidedReason, model: ModelFingerprint) -> Self {
+    pub(crate) fn refused(
+        visit: SiteVisit,
+        reason: UndecidedReason,
+        model: ModelFingerprint,
+    ) -> Self {
         let stop_reason = match reason {
             UndecidedReason::Poison => StopReason::Poison,
             _ => StopReason::Blocked,
@@ -275,7 +279,7 @@ impl PageStep {
     /// Whether the page had its say: it spoke, or repeated what was said already. Pages
     /// that did not are left out of local edge weights.
     #[must_use]
-    pub fn has_opinion(&self) -> bool {
+    pub(crate) fn has_opinion(&self) -> bool {
         matches!(
             self.outcome,
             StepOutcome::Spoke | StepOutcome::NearDuplicate
@@ -295,7 +299,7 @@ impl TryFrom<String> for PageKind {
 
 impl PageKind {
     /// All kinds, from the entrance inwards.
-    pub const ALL: [Self; 3] = [Self::Homepage, Self::Inner, Self::Deep];
+    pub(crate) const ALL: [Self; 3] = [Self::Homepage, Self::Inner, Self::Deep];
 
     /// A short name for lists and JSON.
     #[must_use]
@@ -305,7 +309,7 @@ impl PageKind {
 
     /// The kind of a page that one of this kind links to.
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         match self {
             Self::Homepage => Self::Inner,
             Self::Inner | Self::Deep => Self::Deep,

@@ -21,15 +21,15 @@ pub struct Capture {
     /// The page.
     pub url: PageUrl,
     /// How it was recorded.
-    pub kind: CaptureKind,
+    pub(crate) kind: CaptureKind,
     /// The status of the response; 200 for a resource, none if a revisit does not say.
-    pub status: Option<StatusCode>,
+    pub(crate) status: Option<StatusCode>,
     /// The media type as announced.
-    pub content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// When, as `yyyymmddhhmmss`; zero if unknown. Later captures have larger numbers.
-    pub date: u64,
+    pub(crate) date: u64,
     /// Bytes of the record, headers and encodings included.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     pub(super) position: Position,
     /// A hash of the payload's digest; zero if the record does not give one.
     pub(super) digest: u64,
@@ -43,7 +43,7 @@ pub struct Capture {
 
 /// How a page was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CaptureKind {
+pub(crate) enum CaptureKind {
     /// A whole HTTP response.
     Response,
     /// The content alone, without HTTP.
@@ -55,7 +55,7 @@ pub enum CaptureKind {
 impl CaptureKind {
     /// The word of the WARC standard.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Response => "response",
             Self::Resource => "resource",

@@ -33,11 +33,12 @@ use crate::config::{DamagePolicy, FetchSettings};
 use crate::web::{FetchedPage, PageUrl, SiteId};
 
 use super::{FetchError, Fetcher};
-pub use capture::{Capture, CaptureKind};
+pub(crate) use capture::Capture;
 use capture::{not_found, read_http_head, read_resource, read_response};
 use file::ArchiveFile;
 use index::{Entry, MAX_PROBLEMS};
-pub use problem::{ArchiveError, Problem, ProblemKind};
+pub use problem::ArchiveError;
+pub(crate) use problem::{Problem, ProblemKind};
 use record::RecordType;
 use scan::Scan;
 
@@ -175,7 +176,7 @@ impl Archive {
 
     /// Whether any record is of this site.
     #[must_use]
-    pub fn has_site(&self, site: &SiteId) -> bool {
+    pub(crate) fn has_site(&self, site: &SiteId) -> bool {
         self.inner.sites.contains_key(site)
     }
 }

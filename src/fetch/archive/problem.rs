@@ -49,7 +49,7 @@ pub enum ArchiveError {
 pub struct Problem {
     /// Bytes from the start of the file: of the record in a plain archive, of its
     /// compressed member in a gzip or zstd archive.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// What is wrong.
     pub kind: ProblemKind,
 }

@@ -126,7 +126,7 @@ impl LiveWeb {
     }
 
     /// Whether the settings allow to ask at all.
-    pub fn check(settings: &FetchSettings) -> Result<(), LiveWebError> {
+    pub(crate) fn check(settings: &FetchSettings) -> Result<(), LiveWebError> {
         if settings.contact.is_none() && settings.resolve.is_empty() {
             Err(LiveWebError::NoContact)
         } else {

@@ -139,7 +139,7 @@ impl Recorder {
     ///
     /// A name that ends in `.gz` gives a compressed file, any other a plain one. The first
     /// record tells who wrote the file and as whom it asked for pages.
-    pub fn create(path: &Path, user_agent: &str) -> Result<Self, RecordError> {
+    pub(crate) fn create(path: &Path, user_agent: &str) -> Result<Self, RecordError> {
         let path: Arc<Path> = path.into();
         let file = File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => RecordError::Exists {
@@ -177,7 +177,7 @@ impl Recorder {
 
     /// Waits until everything handed over so far, through whichever clone, is on the disk,
     /// and says how many exchanges the file holds. More may be recorded afterwards.
-    pub async fn finish(&self) -> Result<u64, RecordError> {
+    pub(crate) async fn finish(&self) -> Result<u64, RecordError> {
         let (reply, outcome) = oneshot::channel();
         // If this is refused, `reply` is dropped with it and there is no outcome.
         let _ = self.queue.send(WriteCommand::Finish(reply)).await;

@@ -59,9 +59,9 @@ pub struct GeneratedWeb {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The status.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The headers.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// The body.
     pub body: Bytes,
 }
@@ -99,7 +99,7 @@ impl GeneratedWeb {
 
     /// The same with another topical locality, from 0 to 1.
     #[must_use]
-    pub fn with_locality(self, locality: f64) -> Self {
+    pub(crate) fn with_locality(self, locality: f64) -> Self {
         Self {
             locality: locality.clamp(0.0, 1.0),
             ..self
@@ -108,7 +108,7 @@ impl GeneratedWeb {
 
     /// The topics that sites are about.
     #[must_use]
-    pub fn topics() -> &'static [&'static str] {
+    pub(crate) fn topics() -> &'static [&'static str] {
         &CATEGORIES[..TOPICS]
     }
 
@@ -128,7 +128,7 @@ impl GeneratedWeb {
 
     /// The topic of this name, if there are sites about it.
     #[must_use]
-    pub fn topic(name: &str) -> Option<&'static str> {
+    pub(crate) fn topic(name: &str) -> Option<&'static str> {
         Self::topics().iter().copied().find(|topic| *topic == name)
     }
 

@@ -59,7 +59,7 @@ pub struct Token(String);
 
 /// Why a token cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum TokenError {
+pub(crate) enum TokenError {
     /// It could be guessed, or is something else.
     #[error(
         "the token has {0} characters; its first line must have 16 to 512, such as `openssl rand \
@@ -93,7 +93,7 @@ pub(super) struct TokenScheme;
 
 impl Token {
     /// Reads the text of a token file.
-    pub fn parse(text: &str) -> Result<Self, TokenError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TokenError> {
         let token = text.lines().next().unwrap_or_default().trim();
         if !TOKEN_LENGTH.contains(&token.len()) {
             return Err(TokenError::Length(token.len()));

@@ -59,8 +59,8 @@ use super::dashboard;
 use super::status_board::StatusBoard;
 use super::steering::Steering;
 pub(super) use access::Peer;
+pub(crate) use access::Token;
 use access::{Access, TokenScheme};
-pub use access::{Token, TokenError};
 use answers::Problem;
 
 /// So many pages are tried at once.
