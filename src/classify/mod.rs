@@ -1,8 +1,8 @@
 //! Pure mathematics: from words to page confidences, from pages to site confidences.
 //!
-//! A page walks through here in one direction. A [`Vocabulary`] makes a [`PageVector`] of
-//! its terms, a [`PageClassifier`] gives it a score, the [`Calibration`] makes a
-//! [`crate::web::PageConfidence`] of the score, and [`SiteEvidence`] adds it to what is
+//! A page passes through in one direction. A [`Vocabulary`](vocabulary::Vocabulary) turns its
+//! terms into a [`PageVector`], a [`PageClassifier`] gives the vector a score, the [`Calibration`]
+//! turns the score into a [`crate::web::PageConfidence`], and [`SiteEvidence`] adds it to what is
 //! known about the site. All of this together, learned for one topic, is a [`SiteModel`].
 //!
 //! | file | question | paper |
