@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Holds a running daemon to the description of its API: schemathesis makes requests from it, good
-# and bad, and looks at every answer. Called beside a daemon by with-daemon.sh.
+# Tests a running daemon against its OpenAPI description: schemathesis generates valid and invalid
+# requests and checks every response. Called by with-daemon.sh.
 #
 #   .ci/with-daemon.sh BINARY .ci/check-api.sh SCHEMATHESIS
 set -euo pipefail
 
 schemathesis=$(realpath "$1")
-# It leaves files where it is started.
+# It leaves files in the working directory.
 cd "$(dirname "$SITESCOUT_TOKEN_FILE")"
-# Not `positive_data_acceptance`: what fits the description may still name a topic or a host that
-# there is not. Not `object_level_authorization`: there are no users.
+# Not `positive_data_acceptance`: a valid request may name a topic or a host that does not
+# exist. Not `object_level_authorization`: there are no users.
 "$schemathesis" run "$SITESCOUT_API/v1/openapi.json" \
   --header "Authorization: Bearer $(cat "$SITESCOUT_TOKEN_FILE")" \
   --checks all \

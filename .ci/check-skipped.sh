@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Fails if checks were skipped that may not be.
+# Fails if a check was skipped that is not on the list.
 #
 #   .ci/check-skipped.sh LOG ['NAME: why' …]
 #
-# LOG is what the checks have printed, with a line `skipped: NAME: why` for each that was skipped. The
-# further arguments are those that may be; the reason counts, too.
+# LOG is the output of the checks, with a line `skipped: NAME: why` for each skipped one. The other
+# arguments are those that may be skipped; the reason must match, too.
 set -euo pipefail
 
 log=$1
 shift
 allowed=("$@")
 
-# Without this line the count is missing.
+# Without this line the log is incomplete.
 if ! grep -qE '^[0-9]+ checks? skipped$' "$log"; then
   echo "$log does not say how many checks were skipped: cargo test has not come to its end" >&2
   exit 1
 fi
 
-# A line of the harness may stand before it, if tests run one by one.
+# Output of the test harness may precede it on the line, if tests run one by one.
 mapfile -t found < <(grep -aoE 'skipped: .+: .+' "$log" | sed 's/^skipped: //' | sort -u)
 unexpected=0
 for skipped in "${found[@]}"; do

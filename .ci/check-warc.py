@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a WARC file with warcio, a reader that is not ours, and checks every digest.
+"""Reads a WARC file with warcio, an independent reader, and checks every digest.
 
-Prints how many records of each type there are; exits with 1 if anything is wrong.
+Prints the number of records of each type; exits with 1 on any problem.
 Needs `pip install warcio`. Use: check-warc.py FILE
 """
 import collections
@@ -23,16 +23,16 @@ try:
             while record.raw_stream.read(65536):
                 pass
             if record.digest_checker.passed is not True:
-                found = record.digest_checker.problems or ["cut, or without digests"]
+                found = record.digest_checker.problems or ["truncated, or without digests"]
                 name = record.rec_headers.get_header("WARC-Record-ID")
                 problems.append(f"{record.rec_type} {name}: {'; '.join(found)}")
-    # warcio says nothing about a last record that is cut inside its header.
+    # warcio does not report a last record that is truncated inside its header.
     end = b""
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
         while piece := file.read(1 << 20):
             end = (end + piece)[-4:]
     if end != b"\r\n\r\n":
-        problems.append("the last record is cut")
+        problems.append("the last record is truncated")
 except (ArchiveLoadFailed, EOFError, OSError) as error:
     problems.append(str(error))
 print(" ".join(f"{kind}={count}" for kind, count in sorted(counts.items())))

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs a command beside a daemon that crawls a generated web on loopback, and ends both.
+# Runs a command against a daemon that crawls a generated web on loopback, and stops both.
 #
 #   .ci/with-daemon.sh BINARY COMMAND [ARGUMENTS]
 #
-# The command finds the address of the API in SITESCOUT_API and the file with its token in
+# The command gets the address of the API in SITESCOUT_API and the file with its token in
 # SITESCOUT_TOKEN_FILE. Further settings of [api] come from SITESCOUT_API_SETTINGS.
 set -euo pipefail
 
@@ -27,10 +27,10 @@ stop() {
 }
 trap stop EXIT
 
-# Says what a process wrote, if it ended before it was told to.
+# Fails with the log of a process, if it has exited.
 alive() {
   if ! kill -0 "$1" 2> /dev/null; then
-    echo "it ended too soon:" >&2
+    echo "a process exited too early:" >&2
     tail -n 20 "$2" >&2
     exit 1
   fi
@@ -40,7 +40,7 @@ sites=${SITESCOUT_SITES:-400}
 topic=${SITESCOUT_TOPIC:-chess}
 seed=1
 "$binary" serve-web --sites "$sites" --seed $seed --truth > "$place/truth.tsv"
-# Not `head`, which would close the pipe on awk.
+# Not `head`, which would close the pipe while awk writes.
 awk -F '\t' -v topic="$topic" \
   '$2 == topic ? ++wanted <= 8 : ++other <= 40' "$place/truth.tsv" > "$place/labels.tsv"
 start=$(awk -F '\t' -v topic="$topic" '$2 == topic { print $1; exit }' "$place/truth.tsv")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far our parser agrees with an independent one on real pages.
+"""How well our parser agrees with an independent one on real pages.
 
 What is compared, on a sample of the HTML pages of an archive:
 - links: the set of targets of a, area, frame, iframe, meta refresh and link rel=next,
@@ -35,7 +35,7 @@ NOISE = re.compile(r"(?i)^(utm_.*|phpsessid|jsessionid|sid|s|gclid|fbclid|_ga|pk
 
 
 def normal(address):
-    """An address in a form in which spelling no longer matters."""
+    """An address in normalised form."""
     try:
         parts = urllib.parse.urlsplit(address.strip())
         host = (parts.hostname or "").rstrip(".").encode("idna").decode()

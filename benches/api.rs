@@ -1,26 +1,26 @@
 //! What it costs to read a store of a million sites through the API, beside a handler that does
 //! nothing.
 //!
-//! What is measured, over connections that are kept, with the daemon in a process of its own, whose
-//! topic is paused:
-//! - `bare`: an axum handler in a third process that answers with the bytes of `sites of 100`
-//! - `sites of 10`, `of 100`: `GET /v1/sites`, from places all over the sequence
+//! What is measured, over persistent connections, with the daemon in a separate process and its
+//! topic paused:
+//! - `bare`: an axum handler in a third process that sends the response of `sites of 100`
+//! - `sites of 10`, `of 100`: `GET /v1/sites`, from cursors all over the sequence
 //! - `feed of 100`: `GET /v1/feed`, likewise
 //! - `one site`: `GET /v1/sites/{host}`, with its evidence
 //! - `topics`: `GET /v1/topics`
-//! - memory for each follower that waits for the feed
+//! - memory for each follower waiting on the feed
 //!
-//! Rounds of all rows take turns, so that what else the machine does hits all alike. A ratio is
-//! CPU time of the answering process for a request, beside that of `bare`.
+//! Rounds of all rows alternate, so that other load on the machine affects all alike. A ratio is
+//! the CPU time of the server process for a request, relative to `bare`.
 //!
 //! ```text
 //! cargo bench --bench api                     # a million sites
 //! cargo bench --bench api -- 10000            # fewer
 //! ```
 //!
-//! The store stands below `target` while it is measured.
+//! The store is below `target` during the measurement.
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -69,11 +69,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 const SITES: u64 = 1_000_000;
 
-/// One site in so many is relevant, as on the web.
+/// One site in this many is relevant, as on the web.
 const RELEVANT: u64 = 20;
 
-/// Sites that are recorded at once while the store is filled.
-const ORDER: usize = 1_000;
+/// Sites recorded at once while the store is filled.
+const BATCH: usize = 1_000;
 
 const CONNECTIONS: usize = 16;
 
@@ -143,7 +143,7 @@ fn main() {
     );
 }
 
-/// What is asked of whom.
+/// Which requests go to which process.
 struct Row {
     name: &'static str,
     address: SocketAddr,
@@ -151,7 +151,7 @@ struct Row {
     path: Box<dyn Fn(u64) -> String + Send + Sync>,
 }
 
-/// What a request costs.
+/// Mean cost of a request.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     rate: f64,
@@ -168,7 +168,7 @@ fn rows(daemon: &Daemon, bare: &Server, last: u64) -> Vec<Arc<Row>> {
             path,
         })
     };
-    // Places all over the sequence, in an order of no use to a cache.
+    // Places all over the sequence, in an order that defeats caches.
     let place = move |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % last;
     vec![
         Arc::new(Row {
@@ -200,7 +200,7 @@ fn rows(daemon: &Daemon, bare: &Server, last: u64) -> Vec<Arc<Row>> {
     ]
 }
 
-/// Asks over all connections for the time of a round.
+/// Sends requests over all connections for the time of a round.
 async fn measure(row: &Arc<Row>) -> Cost {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let mut clock = CpuClock::of_process(&row.process);
@@ -221,8 +221,8 @@ async fn measure(row: &Arc<Row>) -> Cost {
     });
     let (mut requests, mut bytes) = (0, 0);
     for client in clients.collect::<Vec<_>>() {
-        let (asked, read) = client.await.expect("a client");
-        requests += asked;
+        let (sent, read) = client.await.expect("a client");
+        requests += sent;
         bytes += read;
     }
     let (cpu, wall) = clock.now().since(&start);
@@ -238,7 +238,7 @@ fn median(mut costs: Vec<Cost>) -> Cost {
     costs[costs.len() / 2]
 }
 
-/// Memory of the daemon before and while followers wait.
+/// Memory of the daemon before followers wait and while they do.
 async fn follow(daemon: &Daemon, last: u64) -> (usize, usize) {
     let before = daemon.memory();
     let mut followers = Vec::new();
@@ -248,14 +248,14 @@ async fn follow(daemon: &Daemon, last: u64) -> (usize, usize) {
         follower.ask(&path).await;
         followers.push(follower);
     }
-    // All of them are at rest when this is answered after them.
+    // All of them are waiting when this response arrives after their requests.
     for _ in 0..20 {
         fetch(daemon.address, "/v1/status").await;
     }
     (before, daemon.memory())
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Connection {
     stream: tokio::io::BufReader<TcpStream>,
     address: SocketAddr,
@@ -304,14 +304,14 @@ async fn fetch(address: SocketAddr, path: &str) -> Vec<u8> {
     Connection::open(address).await.get(path).await
 }
 
-/// The daemon in a process of its own.
+/// The daemon in a separate process.
 struct Daemon {
     process: Child,
     address: SocketAddr,
 }
 
 impl Daemon {
-    /// Starts on a store that is there already.
+    /// Starts on an existing store.
     fn start(place: &Path) -> Self {
         let settings = format!(
             "[log]\nformat = 'json'\n\
@@ -332,8 +332,8 @@ impl Daemon {
                 .spawn()
                 .expect("a process");
             let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
-            if let Some(address) = where_it_is(&mut log) {
-                // Nobody reads the rest, but it must go somewhere.
+            if let Some(address) = api_address(&mut log) {
+                // The rest is discarded, but the pipe must be drained.
                 std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
                 return Self { process, address };
             }
@@ -348,31 +348,30 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Where the API is served, by the log; none if the store is still being closed by whoever filled
-/// it.
-fn where_it_is(log: &mut impl BufRead) -> Option<SocketAddr> {
+/// The address of the API, from the log; none if the store is still being closed after the filling.
+fn api_address(log: &mut impl BufRead) -> Option<SocketAddr> {
     loop {
         let mut line = String::new();
         log.read_line(&mut line).expect("a line");
         if line.contains("in use by another process") {
             return None;
         }
-        let told: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|error| panic!("the daemon says: {line} ({error})"));
-        if told["fields"]["message"] == "the API is served" {
-            let address = told["fields"]["address"].as_str().expect("an address");
+        let entry: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("unexpected line of the daemon: {line} ({error})"));
+        if entry["fields"]["message"] == "the API is served" {
+            let address = entry["fields"]["address"].as_str().expect("an address");
             return Some(address.parse().expect("an address"));
         }
     }
 }
 
-/// Answers everything with the bytes of a file, until standard input ends.
+/// Responds to every request with the bytes of a file, until standard input ends.
 fn serve_bare() {
     let file = std::env::args().nth(2).expect("a file");
     let body: &'static [u8] = fs::read(file).expect("a file").leak();
@@ -389,14 +388,14 @@ fn serve_bare() {
 }
 
 fn host(number: u64) -> String {
-    // The order of names has nothing to do with the order of finding.
+    // The order of names is unrelated to the order of finding.
     format!(
         "h{:016x}.example",
         number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     )
 }
 
-/// Judges so many sites, and pauses the topic; says the last number.
+/// Judges `sites` sites, pauses the topic, and returns the last sequence number.
 async fn fill(state: &Path, sites: u64) -> u64 {
     let store = KeyValueStore::open(state, &StoreSettings::default()).expect("a store");
     let model = ModelFingerprint::from_bits(1);
@@ -414,14 +413,14 @@ async fn fill(state: &Path, sites: u64) -> u64 {
     let topic = store.open_topic(opening).await.expect("a topic");
     let mut number = 0;
     while number < sites {
-        let order = ORDER.min((sites - number) as usize);
-        let entrances = (0..order as u64).map(|at| NewSite {
+        let batch = BATCH.min((sites - number) as usize);
+        let entrances = (0..batch as u64).map(|at| NewSite {
             entrance: entrance(number + at),
             is_start: false,
         });
         let entered = store.enter(topic, entrances.collect()).await;
-        assert_eq!(entered.expect("a store"), order);
-        let taking = TakeRequest::any(order, clock::now());
+        assert_eq!(entered.expect("a store"), batch);
+        let taking = TakeRequest::any(batch, clock::now());
         let taken = store.take(topic, taking).await.expect("sites");
         let outcomes = taken.sites.iter().map(|taken| {
             number += 1;

@@ -1,25 +1,26 @@
 //! What a large border costs: taking the best site, adding an edge, memory and disk.
 //!
-//! What is measured, through the door of the store, each row in a process of its own:
-//! - `new`: a border site that was not known, with its first edge, in the second half of the
-//!   filling
-//! - `take`: handing out the best site, in orders of sixteen
-//! - `edge`: recording an edge, in orders of sixteen verdicts with twenty edges each. One edge
+//! What is measured, through the API of the store, each row in a process of its own:
+//! - `new`: a border site that was not known, with its first edge, while the second half of
+//!   the border is filled
+//! - `take`: taking the best site, in batches of sixteen
+//! - `edge`: recording an edge, in batches of sixteen verdicts with twenty edges each. One edge
 //!   of twenty leads to a new site, so that the border keeps its size; of the others half lead
-//!   to popular sites (log-uniform) and half to any. The verdicts are paid by the edges.
-//! - `sync`: an order that changes next to nothing but has to be durable. The wall time of an
-//!   edge holds its share of such a wait.
-//! - `disk`: bytes for each border site after the filling, and for each edge added later
-//! - `memory`: what the process has grown by, after the filling and at most, beside a cache as
-//!   large as the settings have it
-//! - `open`: opening the store again
+//!   to popular sites (log-uniform) and half to any. The cost of the verdicts is part of
+//!   that of the edges.
+//! - `sync`: a command that changes almost nothing but has to be durable. The wall time of an
+//!   edge includes its share of such a wait.
+//! - `disk`: bytes for each border site once filled, and for each edge added later
+//! - `memory`: growth of the process, once filled and at its peak, with a cache of the configured
+//!   size
+//! - `open`: reopening the store
 //!
-//! Rows `disk` are the store that crawls use; rows `memory` are its twin over a `BTreeMap`, for
-//! comparison. Bound: with the largest border, taking a site and adding an edge cost at most
+//! Rows `disk` are the store that crawls use; rows `memory` are the same store over a `BTreeMap`,
+//! for comparison. Bound: with the largest border, taking a site and adding an edge cost at most
 //! three times the CPU that they cost with the smallest.
 //!
-//! The order of host names has nothing to do with the order in which they are found, so what
-//! is found together does not stand together on the disk.
+//! The order of host names is unrelated to the order in which they are found, so sites found
+//! together are not adjacent on the disk.
 //!
 //! ```text
 //! cargo bench --bench border                              # 10 thousand and 1 million
@@ -27,9 +28,9 @@
 //! cargo bench --bench border -- --cache-mib 1024 1000000
 //! ```
 //!
-//! The store stands below `target` while it is measured.
+//! The store is below `target` during the measurement.
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -67,18 +68,18 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 const SIZES: [usize; 2] = [10_000, 1_000_000];
 
-/// Beyond this the twin would need more memory than most machines have.
+/// Beyond this the store in memory would need more memory than most machines have.
 const LARGEST_IN_MEMORY: usize = 1_000_000;
 
-/// Sites that are handed out, and verdicts that are recorded, at once.
-const ORDER_SITES: usize = 16;
-const ORDERS_OF_A_BLOCK: usize = 32;
+/// Sites claimed, and verdicts recorded, in one call.
+const BATCH_SITES: usize = 16;
+const BATCHES_OF_A_BLOCK: usize = 32;
 const EDGES_OF_A_SITE: usize = 20;
 
 /// An odd number, so that the median is one of them.
 const BLOCKS: usize = 9;
 
-/// While the border is filled, sites have as many edges as link farms have.
+/// Edges of a site while the border is filled, as many as link farms have.
 const EDGES_OF_A_FARM: usize = 1_000;
 
 const SYNCS: usize = 51;
@@ -94,7 +95,7 @@ fn main() {
         match argument {
             "--cache-mib" => settings.cache_bytes = number(value()) << 20,
             "--only" => only = Some(Kind::named(value())),
-            // `cargo bench` adds one of its own.
+            // Added by `cargo bench`.
             "--bench" => {}
             size => sizes.push(number(size)),
         }
@@ -109,8 +110,8 @@ fn main() {
         sizes.extend(SIZES);
     }
     println!(
-        "orders of {ORDER_SITES} sites with {EDGES_OF_A_SITE} edges each; medians of {BLOCKS} \
-         blocks of {ORDERS_OF_A_BLOCK} orders; cache {} MiB",
+        "batches of {BATCH_SITES} sites with {EDGES_OF_A_SITE} edges each; medians of {BLOCKS} \
+         blocks of {BATCHES_OF_A_BLOCK} batches; cache {} MiB",
         settings.cache_bytes >> 20
     );
     println!(
@@ -165,14 +166,14 @@ fn row(kind: Kind, size: usize, figures: &Figures, smallest: &Figures) {
     );
 }
 
-/// What is under the store.
+/// The engine of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Disk,
     Memory,
 }
 
-/// What one row shows.
+/// The measurements of one row.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Figures {
     new: Cost,
@@ -186,7 +187,7 @@ struct Figures {
     open_s: f64,
 }
 
-/// What one of many things took, in microseconds.
+/// Mean cost of one operation, in microseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Cost {
     cpu: f64,
@@ -222,7 +223,7 @@ impl Kind {
     }
 }
 
-/// Measures in a process of its own, so that its memory is that of one store.
+/// Measures in a separate process, so that its memory is that of one store.
 fn in_child(kind: Kind, size: usize, settings: &StoreSettings) -> Figures {
     let output = Command::new(std::env::current_exe().expect("a program"))
         .args(["--only", kind.name(), &size.to_string()])
@@ -244,7 +245,7 @@ fn measure(kind: Kind, size: usize, settings: &StoreSettings) -> Figures {
     // The first block warms up.
     let blocks: Vec<(Cost, Cost)> = (0..=BLOCKS).map(|_| crawl.block()).skip(1).collect();
     let grown = crawl.store.disk_bytes().saturating_sub(filled);
-    let edges = (BLOCKS + 1) * ORDERS_OF_A_BLOCK * ORDER_SITES * EDGES_OF_A_SITE;
+    let edges = (BLOCKS + 1) * BATCHES_OF_A_BLOCK * BATCH_SITES * EDGES_OF_A_SITE;
     let sync_ms = crawl.sync_ms();
     let most_mb = megabytes(memory("self", "VmHWM:").saturating_sub(before));
     drop(crawl);
@@ -261,7 +262,7 @@ fn measure(kind: Kind, size: usize, settings: &StoreSettings) -> Figures {
     }
 }
 
-/// A store is closed a moment after its last handle is gone.
+/// Retries, because a store is closed a moment after its last handle is dropped.
 fn open_again(kind: Kind, directory: &Path, settings: &StoreSettings) -> Duration {
     loop {
         let start = Instant::now();
@@ -273,14 +274,14 @@ fn open_again(kind: Kind, directory: &Path, settings: &StoreSettings) -> Duratio
     }
 }
 
-/// What an external crawler does to its store, without a web.
+/// Calls of an external crawler to its store, without a web.
 struct Crawl {
     runtime: Runtime,
     store: KeyValueStore,
     topic: TopicId,
     chance: Xoshiro256PlusPlus,
     clock: CpuClock,
-    /// So many sites were found, the start site among them.
+    /// Number of sites found, including the start site.
     found: u64,
 }
 
@@ -321,9 +322,9 @@ impl Crawl {
         }
     }
 
-    /// Finds sites until so many are in the border; says what one of the second half cost.
+    /// Finds sites until the border has `size`; returns the cost of one of the second half.
     fn fill(&mut self, size: usize) -> Cost {
-        let farms_at_once = (size / EDGES_OF_A_FARM / 20).clamp(1, ORDER_SITES);
+        let farms_at_once = (size / EDGES_OF_A_FARM / 20).clamp(1, BATCH_SITES);
         let mut half = None;
         loop {
             let totals = self.runtime.block_on(self.store.totals(self.topic));
@@ -345,22 +346,22 @@ impl Crawl {
             }
             self.record(outcomes);
         }
-        let (found, start) = half.expect("one order is less than half of the border");
+        let (found, start) = half.expect("one batch is less than half of the border");
         let end = self.clock.now();
         Cost::of((self.found - found) as usize, &start, &end)
     }
 
-    /// Takes and records sites as a crawl does; says what taking a site and adding an edge
-    /// cost.
+    /// Takes and records sites as a crawl does; returns the costs of taking a site and of adding
+    /// an edge.
     fn block(&mut self) -> (Cost, Cost) {
-        let sites = ORDERS_OF_A_BLOCK * ORDER_SITES;
+        let sites = BATCHES_OF_A_BLOCK * BATCH_SITES;
         let start = self.clock.now();
-        let taken: Vec<Vec<ClaimedSite>> = (0..ORDERS_OF_A_BLOCK)
-            .map(|_| self.take(ORDER_SITES))
+        let taken: Vec<Vec<ClaimedSite>> = (0..BATCHES_OF_A_BLOCK)
+            .map(|_| self.take(BATCH_SITES))
             .collect();
         let end = self.clock.now();
         let take = Cost::of(sites, &start, &end);
-        let mut orders = Vec::new();
+        let mut batches = Vec::new();
         for taken in taken {
             let mut outcomes = Vec::new();
             for site in taken {
@@ -368,17 +369,17 @@ impl Crawl {
                 edges.extend((1..EDGES_OF_A_SITE).map(|_| self.edge_to_known()));
                 outcomes.push(Self::outcome(&site, edges));
             }
-            orders.push(outcomes);
+            batches.push(outcomes);
         }
         let start = self.clock.now();
-        for outcomes in orders {
+        for outcomes in batches {
             self.record(outcomes);
         }
         let end = self.clock.now();
         (take, Cost::of(sites * EDGES_OF_A_SITE, &start, &end))
     }
 
-    /// The median wait of an order that leaves nearly everything as it is.
+    /// The median wait for a command that changes almost nothing.
     fn sync_ms(&self) -> f64 {
         let sync = || {
             let start = Instant::now();
@@ -426,7 +427,7 @@ impl Crawl {
         self.edge_to(self.found - 1)
     }
 
-    /// Half of them to popular sites, of which there are few; half to any.
+    /// Half of them lead to popular sites, of which there are few; half to any.
     fn edge_to_known(&mut self) -> NewEdge {
         let found = self.found as f64;
         let share = self.chance.r#gen::<f64>();
@@ -448,8 +449,7 @@ impl Crawl {
     }
 }
 
-/// Where the site of a number is entered. Numbers that follow each other give names that lie
-/// far apart.
+/// The entrance of the site of a number. Consecutive numbers give names that are far apart.
 fn entrance(number: u64) -> PageUrl {
     const SYLLABLES: [&str; 16] = [
         "ba", "cor", "del", "fi", "gar", "hol", "ju", "ka", "lin", "mo", "ner", "po", "sal", "tor",
@@ -472,10 +472,10 @@ fn entrance(number: u64) -> PageUrl {
 // === impl Cost ===
 
 impl Cost {
-    /// What each of so many things cost that began and ended then.
-    fn of(things: usize, start: &Moment, end: &Moment) -> Self {
+    /// The mean cost of `operations` between two moments.
+    fn of(operations: usize, start: &Moment, end: &Moment) -> Self {
         let (cpu, wall) = end.since(start);
-        let each = |duration: Duration| duration.as_secs_f64() * 1e6 / things as f64;
+        let each = |duration: Duration| duration.as_secs_f64() * 1e6 / operations as f64;
         Self {
             cpu: each(cpu),
             wall: each(wall),

@@ -1,29 +1,29 @@
-//! What a crawl costs for each page, beside a client that only fetches.
+//! What a crawl costs for each page, compared with a client that only fetches.
 //!
-//! What is measured, with 64, 512 and 4,096 crawlers, each row in a process of its own:
+//! What is measured, with 64, 512 and 4,096 crawlers, each row in a separate process:
 //! - `crawl`: an external crawler over a store on the disk and the live web, pauses set to
 //!   zero: border, robots.txt, limits, parsing, judging, recording and syncing are at work
-//! - `in memory`: the same over the store's twin in memory, which never syncs
-//! - `read`: hyper by hand, one connection for each host, for the pages that `crawl` read; each
-//!   is parsed and judged and nothing else
+//! - `in memory`: the same with the store in memory, which never syncs
+//! - `read`: plain hyper, one connection for each host, for the pages that `crawl` read; each is
+//!   only parsed and judged
 //! - `bare`: the same, and each body is only collected
 //!
-//! Pages per second are those of the wall clock, CPU time is that of the process without the
-//! server, memory is what the process has grown by at most. `crawl` counts all pages that
-//! were fetched, those of visits under way at its end too.
+//! Pages per second are by wall time, CPU time is that of the process without the server, memory
+//! is the peak growth of the process. `crawl` counts all fetched pages, including those of visits
+//! in progress at its end.
 //!
-//! The server is a process of its own with one thread. It makes each page of 10 KB from host
+//! The server is a separate process with one thread. It generates each page of 10 KB from host
 //! name and path: sixty thousand hosts, a quarter of them relevant, whose pages link to pages
-//! of the same host and to other hosts, popular ones more often. What it costs is shown,
-//! because it takes the CPU away from whoever is measured. Hosts are mapped by the settings,
-//! so DNS, addresses and TLS are left out.
+//! of the same host and to other hosts, popular ones more often. Its cost is
+//! shown, because it competes for the CPU with the process being measured. Hosts are mapped by
+//! the settings, so DNS, address checks and TLS are left out.
 //!
 //! ```text
 //! cargo bench --bench crawl
 //! cargo bench --bench crawl -- 64 512          # other numbers of crawlers
 //! ```
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     reason = "rates need no more than 52 bits"
@@ -76,7 +76,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 const CRAWLERS: [usize; 3] = [64, 512, 4_096];
 
-/// A crawl ends after so many pages; the visits of four thousand crawlers are a fraction.
+/// A crawl ends after this many pages; the visits of four thousand crawlers are a fraction.
 const PAGES: u64 = 50_000;
 
 const HOSTS: u64 = 60_000;
@@ -85,7 +85,7 @@ const PAGES_OF_A_HOST: u64 = 12;
 const INTRINSIC_LINKS: u64 = 6;
 const TRANSVERSAL_LINKS: u64 = 6;
 
-/// Every so manieth host is relevant.
+/// One host in this many is relevant.
 const RELEVANT_EVERY: u64 = 4;
 
 const TOPIC: &str = "sailing";
@@ -124,7 +124,7 @@ enum Side {
     Bare,
 }
 
-/// What one row shows.
+/// The measurements of one row.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Figures {
     pages: u64,
@@ -137,7 +137,7 @@ struct Figures {
 // === impl Side ===
 
 impl Side {
-    /// `Crawl` comes first: it tells the others which pages to ask for.
+    /// `Crawl` comes first: it writes the list of pages that the others fetch.
     const ALL: [Self; 4] = [Self::Crawl, Self::InMemory, Self::Read, Self::Bare];
 
     fn name(self) -> &'static str {
@@ -209,7 +209,7 @@ fn measure(crawlers: &[usize]) {
     }
 }
 
-/// Measures in a process of its own, so that its memory is that of one crawl.
+/// Measures in a separate process, so that its memory is that of one crawl.
 fn in_child(side: Side, crawlers: usize, server: SocketAddr, directory: &Path) -> Figures {
     let output = Command::new(std::env::current_exe().expect("a program"))
         .args(["--only", side.name()])
@@ -222,7 +222,6 @@ fn in_child(side: Side, crawlers: usize, server: SocketAddr, directory: &Path) -
     serde_json::from_slice(&output.stdout).expect("the figures of a row")
 }
 
-/// The model that judges.
 const MODEL_FILE: &str = "model";
 
 /// The pages that a crawl has read, a line for each host.
@@ -239,7 +238,7 @@ fn run(side: Side, crawlers: usize, server: SocketAddr, directory: &Path) -> Fig
     }
 }
 
-/// As the crawler has it.
+/// Like the runtime of the crawler.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -247,7 +246,7 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// Every connection is a file.
+/// Every connection needs a descriptor.
 fn raise_limit_of_files() {
     let (_, most) = rlimit::Resource::NOFILE.get().expect("a limit");
     rlimit::Resource::NOFILE
@@ -278,7 +277,7 @@ fn parse_limits(settings: &Settings) -> ParseLimits {
     }
 }
 
-/// A model learned from hosts of the server.
+/// A model trained on hosts of the server.
 fn train(server: SocketAddr) -> SiteModel {
     let settings = settings(server, 1);
     let mut labels = String::new();
@@ -347,7 +346,7 @@ fn crawl(
     };
     assert!(
         totals.relevant > totals.undecided && totals.irrelevant > totals.undecided,
-        "the model tells sites apart: {totals:?}"
+        "the model separates the sites: {totals:?}"
     );
     if side == Side::Crawl {
         let pages = runtime.block_on(pages_read(&*store));
@@ -373,8 +372,8 @@ async fn pages_read(store: &dyn CrawlStore) -> String {
 
 // === fetching alone ===
 
-/// Fetches the pages that a crawl has read, so many hosts at once, and reads them if there is
-/// a model to judge them.
+/// Fetches the pages that a crawl has read, with `at_once` hosts in parallel; parses and judges them
+/// if there is a model.
 fn fetch_all(
     at_once: usize,
     server: SocketAddr,
@@ -460,13 +459,13 @@ async fn visit_bare(
 
 // === the server ===
 
-/// What pages are made of.
+/// Texts that the pages are built from.
 struct Answers {
     relevant: Vec<String>,
     other: Vec<String>,
 }
 
-/// Runs in the process of the server: prints its port, and ends when nobody listens.
+/// Runs in the server process: prints its address, and exits when standard input is closed.
 fn serve() {
     raise_limit_of_files();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -485,7 +484,7 @@ fn serve() {
             }
         });
     });
-    // The parent holds the other end, whichever way it goes.
+    // The parent holds the other end, so this returns however the parent exits.
     let _ = stdin().read(&mut [0]);
 }
 
@@ -577,12 +576,12 @@ impl Answers {
     }
 }
 
-/// So many texts are made for each topic, and each page shows one of them.
+/// Number of texts for each topic; each page contains one of them.
 const TEXTS: u64 = 64;
 
 const TEXT_BYTES: usize = 9 << 10;
 
-/// Words of every English page, so that it is taken for one.
+/// Common English words, for the language detection.
 const ENGLISH: [&str; 20] = [
     "the", "of", "and", "to", "in", "is", "you", "that", "it", "for", "was", "on", "are", "with",
     "they", "this", "have", "from", "our", "which",

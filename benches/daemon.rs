@@ -1,38 +1,38 @@
-//! The daemon for many pages with several topics at once: is it flat?
+//! The daemon over many pages with several topics at once: does its memory stay flat?
 //!
 //! The program itself: `sitescout run` with its own settings, a web that `sitescout serve-web`
 //! serves on loopback, with slow hosts and pages that fail, and models that `sitescout train`
-//! made. Nothing is looked at but what an operator sees: `/metrics`, once a second. What the
-//! `soak` bench shows of one crawl in one process, this shows of topics that share slots, a
-//! store and a fetcher, with everything around them that makes a service.
+//! made. The only input is what an operator sees: `/metrics`, once a second. The `soak` bench does
+//! the same for one crawl in one process; here topics share slots, a store and a fetcher, with
+//! all parts of the service running.
 //!
-//! What is shown, forty times on the way:
-//! - `pages`, `judged`, `relevant`, `border`: requests, verdicts, those that are finds or starts,
-//!   sites that wait, all topics together
-//! - `memory`, `files`, `threads`: of the process, as it tells them; tasks it does not tell
-//! - `busy`, `open`: internal crawlers at work, connections
-//! - `slowest`: the longest that `/metrics` took to answer since the line before
+//! What is printed, forty times during the run:
+//! - `pages`, `judged`, `relevant`, `border`: requests, verdicts, relevant verdicts, sites in the
+//!   border, all topics together
+//! - `memory`, `files`, `threads`: of the process, from its metrics; there is no metric of tasks
+//! - `busy`, `open`: busy internal crawlers, connections
+//! - `slowest`: the longest response time of `/metrics` since the previous line
 //!
-//! Then every topic is told by a reload that it has enough, and the same figures are shown of
-//! the daemon at rest. At last it is asked to stop.
+//! Then a reload sets `wanted = 1` for every topic, and the same columns are printed for the idle
+//! daemon. At the end it gets SIGTERM.
 //!
 //! What is checked, or the bench fails:
-//! - all topics crawl until the end, and `/livez` says so every second
-//! - at rest no connection is open, and there are no more descriptors than `RESTING_FILES`
-//! - it ends in good order when it is asked to
+//! - all topics crawl until the end, and `/livez` responds with 200 every second
+//! - when idle, no connection is open, and at most `RESTING_FILES` descriptors are
+//! - it exits with 0 on SIGTERM
 //!
-//! Whether memory is flat is told and not checked: the store keeps a table of its sites in
-//! memory, and the web has more of them with every page.
+//! Whether memory is flat is printed and not checked: the store keeps a table of its sites in
+//! memory, which grows with every page.
 //!
 //! ```text
 //! cargo bench --bench daemon                                   # 300,000 pages
 //! cargo bench --bench daemon -- --pages 20000 --sites 20000    # a minute
-//! cargo bench --bench daemon -- --minutes 10                   # as many as there is time for
+//! cargo bench --bench daemon -- --minutes 10                   # as many as fit
 //! ```
 //!
-//! The store stands below `target` while it is measured.
+//! The store is below `target` during the measurement.
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     reason = "rates need no more than 52 bits"
@@ -61,25 +61,25 @@ const SEED: u64 = 1;
 
 const TOPICS: [&str; 3] = ["sailing", "chess", "beekeeping"];
 
-/// From so many sites each topic is learned, and so many of other things.
+/// Training sites of each topic, and of others.
 const LEARNED: (usize, usize) = (15, 90);
 
-/// A line is printed so many times.
+/// Number of lines printed.
 const LINES: u32 = 40;
 
-/// The first part of the way, in which caches fill and pools grow.
+/// The first part of the run, in which caches fill and pools grow.
 const WARM_UP: f64 = 0.25;
 
-/// Means of memory and descriptors may differ by this much after the warm-up, and are flat.
+/// Largest relative difference of means after the warm-up that counts as flat.
 const FLAT: f64 = 0.1;
 
 /// Files of the store, sockets of the runtime, the log, probes.
 const RESTING_FILES: f64 = 24.0;
 
-/// Idle connections are gone by then, whatever else the machine has to do.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Idle connections are closed by then, even on a busy machine.
+const REST_TIMEOUT: Duration = Duration::from_mins(3);
 
-const GLANCE: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 fn main() {
     let options = Options::read();
@@ -93,7 +93,7 @@ fn main() {
             options.sites
         ),
     );
-    let web = server.hear(" sites at ");
+    let web = server.wait_for_line(" sites at ");
     let (_, web) = web.split_once(" sites at ").expect("an address");
     let web = web.split(',').next().expect("an address");
     write_settings(place, web, &options);
@@ -105,19 +105,18 @@ fn main() {
         options.crawlers
     );
     let mut daemon = Process::start(place, "run --config daemon.toml");
-    let listening = daemon.hear("figures and probes are served");
+    let listening = daemon.wait_for_line("metrics and probes are served");
     let listening: Value = serde_json::from_str(&listening).expect("JSON");
     let address = listening["fields"]["address"].as_str();
     let address = address.expect("an address").to_owned();
     let watched = watch(&address, &options);
-    tell_flatness(&watched);
+    print_flatness(&watched);
     rest(place, &address, &daemon, &options);
     daemon.signal("TERM");
     let status = daemon.child.wait().expect("an end");
     assert!(status.success(), "{status}");
 }
 
-/// What the command line asks for.
 struct Options {
     pages: u64,
     sites: u64,
@@ -125,18 +124,18 @@ struct Options {
     most: Duration,
 }
 
-/// A process of the program. It ends with this.
+/// A process of the program, killed on drop.
 struct Process {
     child: Child,
-    /// Its lines on standard error, which is read all the time.
+    /// Its lines on standard error, which a thread drains.
     lines: std::sync::mpsc::Receiver<String>,
 }
 
-/// What an operator sees at one moment.
+/// The metrics at one moment.
 struct Sample {
     wall: Duration,
     figures: BTreeMap<String, f64>,
-    /// How long it took to tell.
+    /// Response time of `/metrics`.
     delay: Duration,
 }
 
@@ -161,9 +160,9 @@ impl Options {
                     let minutes = value().parse().expect("a number of minutes");
                     options.most = Duration::from_mins(minutes);
                 }
-                // `cargo bench` adds one of its own.
+                // Added by `cargo bench`.
                 "--bench" => {}
-                other => panic!("nobody knows `{other}`"),
+                other => panic!("unknown argument `{other}`"),
             }
         }
         options
@@ -182,11 +181,11 @@ impl Process {
             .spawn()
             .expect("a process");
         let errors = child.stderr.take().expect("it is piped");
-        let (tell, lines) = std::sync::mpsc::channel();
+        let (sender, lines) = std::sync::mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                // Verdicts are counted by the figures.
-                if !line.contains("\"judged\"") && tell.send(line).is_err() {
+                // Verdicts are in the metrics.
+                if !line.contains("\"judged\"") && sender.send(line).is_err() {
                     return;
                 }
             }
@@ -194,8 +193,8 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Waits for a line.
-    fn hear(&self, text: &str) -> String {
+    /// Waits for a line with this text.
+    fn wait_for_line(&self, text: &str) -> String {
         loop {
             let line = self.lines.recv().expect("it has not ended");
             if line.contains(text) {
@@ -215,7 +214,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -225,8 +224,8 @@ impl Drop for Process {
 
 impl Sample {
     fn now(begun: Instant, address: &str) -> Self {
-        let asked = Instant::now();
-        let (status, text) = get(address, "/metrics").expect("figures");
+        let start = Instant::now();
+        let (status, text) = get(address, "/metrics").expect("metrics");
         assert_eq!(status, 200);
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let figures = lines.filter_map(|line| {
@@ -236,11 +235,11 @@ impl Sample {
         Self {
             wall: begun.elapsed(),
             figures: figures.collect(),
-            delay: asked.elapsed(),
+            delay: start.elapsed(),
         }
     }
 
-    /// All series of a name together, those with this label if one is given.
+    /// Sum of all series of a name whose labels contain `label`.
     fn sum(&self, name: &str, label: &str) -> f64 {
         let figures = self.figures.iter().filter(|(series, _)| {
             let own = series.split('{').next();
@@ -265,7 +264,7 @@ impl Sample {
         self.sum("sitescout_connections_open", "")
     }
 
-    /// Sites with a verdict of this process, and those that wait for one.
+    /// Sites judged by this process, and those in the border.
     fn known(&self) -> f64 {
         self.sum("sitescout_sites_judged_total", "") + self.sum("sitescout_border_sites", "")
     }
@@ -274,7 +273,7 @@ impl Sample {
         self.sum("sitescout_topic_state", "state=\"crawling\"")
     }
 
-    fn tell_head() {
+    fn print_head() {
         println!(
             "{:>8} {:>5} {:>7} {:>8} {:>7} {:>7} {:>5} {:>7} {:>5} {:>5} {:>6} {:>8}",
             "pages",
@@ -293,7 +292,7 @@ impl Sample {
         println!("{:>47} {:>32} {:>8}", "MB", "MB", "ms");
     }
 
-    fn tell(&self, slowest: Duration) {
+    fn print(&self, slowest: Duration) {
         println!(
             "{:>8} {:>5.0} {:>7} {:>8} {:>7} {:>7.0} {:>5} {:>7} {:>5} {:>5} {:>6.0} {:>8.0}",
             self.pages(),
@@ -327,7 +326,7 @@ fn get(address: &str, path: &str) -> io::Result<(u16, String)> {
     Ok((status.unwrap_or_default(), body.to_owned()))
 }
 
-/// Makes the topics by the program.
+/// Trains the topics with the program.
 fn learn(place: &Path, options: &Options) {
     for topic in TOPICS {
         let labels: String = examples(topic, options)
@@ -341,8 +340,8 @@ fn learn(place: &Path, options: &Options) {
         );
         let mut training = Process::start(place, &train);
         let status = training.child.wait().expect("an end");
-        let told: Vec<String> = training.lines.try_iter().collect();
-        assert!(status.success(), "{told:?}");
+        let errors: Vec<String> = training.lines.try_iter().collect();
+        assert!(status.success(), "{errors:?}");
         write_topic(place, topic, options, "");
     }
 }
@@ -353,12 +352,12 @@ fn examples(topic: &str, options: &Options) -> Vec<(SiteId, &'static str)> {
     examples.expect("enough sites")
 }
 
-/// Where a topic begins, and its wishes.
-fn write_topic(place: &Path, topic: &str, options: &Options, wishes: &str) {
+/// Writes the start sites and goals of a topic.
+fn write_topic(place: &Path, topic: &str, options: &Options, goals: &str) {
     let starts = examples(topic, options);
     let starts = starts.iter().filter(|(_, about)| *about == topic);
     let starts: Vec<&str> = starts.map(|(site, _)| site.as_str()).collect();
-    let text = format!("name = '{topic}'\nstart_sites = {starts:?}\n{wishes}\n");
+    let text = format!("name = '{topic}'\nstart_sites = {starts:?}\n{goals}\n");
     let file = place.join("models").join(topic).join("topic.toml");
     fs::write(file, text).expect("room");
 }
@@ -377,12 +376,12 @@ fn write_settings(place: &Path, web: &str, options: &Options) {
     fs::write(place.join("daemon.toml"), settings).expect("room");
 }
 
-/// Looks on until there are enough pages.
+/// Samples until there are enough pages.
 fn watch(address: &str, options: &Options) -> Vec<Sample> {
     let begun = Instant::now();
     let mut samples: Vec<Sample> = Vec::new();
-    let (mut told, mut slowest) = (0_u32, Duration::ZERO);
-    Sample::tell_head();
+    let (mut printed, mut slowest) = (0_u32, Duration::ZERO);
+    Sample::print_head();
     loop {
         let sample = Sample::now(begun, address);
         assert_eq!(get(address, "/livez").expect("a probe").0, 200);
@@ -391,9 +390,9 @@ fn watch(address: &str, options: &Options) -> Vec<Sample> {
         let is_enough = pages >= options.pages as f64 || wall >= options.most;
         let of_pages = pages / options.pages as f64;
         let of_time = wall.as_secs_f64() / options.most.as_secs_f64();
-        if is_enough || of_pages.max(of_time) * f64::from(LINES) >= f64::from(told + 1) {
-            sample.tell(slowest);
-            (told, slowest) = (told + 1, Duration::ZERO);
+        if is_enough || of_pages.max(of_time) * f64::from(LINES) >= f64::from(printed + 1) {
+            sample.print(slowest);
+            (printed, slowest) = (printed + 1, Duration::ZERO);
         }
         let has_begun = samples.iter().any(|earlier| earlier.pages() > 0.0);
         if has_begun {
@@ -404,12 +403,12 @@ fn watch(address: &str, options: &Options) -> Vec<Sample> {
         if is_enough {
             return samples;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(SAMPLE_INTERVAL);
     }
 }
 
-/// Says how memory and descriptors went after the warm-up.
-fn tell_flatness(samples: &[Sample]) {
+/// Prints how memory and descriptors developed after the warm-up.
+fn print_flatness(samples: &[Sample]) {
     let last = samples.last().expect("samples");
     let is_late = |sample: &&Sample| sample.pages() >= WARM_UP * last.pages();
     let late: Vec<&Sample> = samples.iter().filter(is_late).collect();
@@ -421,7 +420,7 @@ fn tell_flatness(samples: &[Sample]) {
         samples.len()
     );
     let third = late.len() / 3;
-    assert!(third > 0, "too few samples to tell");
+    assert!(third > 0, "too few samples");
     let parts = [&late[..third], &late[third..2 * third], &late[2 * third..]];
     for (name, unit, of) in [
         ("memory", 1e6, Sample::memory as fn(&Sample) -> f64),
@@ -452,7 +451,7 @@ fn tell_flatness(samples: &[Sample]) {
     );
 }
 
-/// How much of one thing comes with one of another, by least squares.
+/// Slope of `up` over `along`, by least squares.
 fn slope(samples: &[&Sample], along: impl Fn(&Sample) -> f64, up: impl Fn(&Sample) -> f64) -> f64 {
     let number = samples.len() as f64;
     let mean = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(|at| of(at)).sum::<f64>() / number;
@@ -462,7 +461,7 @@ fn slope(samples: &[&Sample], along: impl Fn(&Sample) -> f64, up: impl Fn(&Sampl
     covariance / variance
 }
 
-/// Lets all topics have enough, and says what the daemon holds when it has nothing to do.
+/// Lets all topics reach their goal, and prints what the idle daemon holds.
 fn rest(place: &Path, address: &str, daemon: &Process, options: &Options) {
     for topic in TOPICS {
         write_topic(place, topic, options, "wanted = 1");
@@ -475,11 +474,14 @@ fn rest(place: &Path, address: &str, daemon: &Process, options: &Options) {
         if idle >= TOPICS.len() as f64 && sample.connections() == 0.0 {
             break sample;
         }
-        assert!(sample.wall < PATIENCE, "it does not come to rest");
-        thread::sleep(GLANCE);
+        assert!(
+            sample.wall < REST_TIMEOUT,
+            "the daemon does not become idle"
+        );
+        thread::sleep(SAMPLE_INTERVAL);
     };
     println!("at rest after {:.0} s:", resting.wall.as_secs_f64());
-    resting.tell(resting.delay);
+    resting.print(resting.delay);
     assert!(
         resting.files() <= RESTING_FILES,
         "{} descriptors",

@@ -1,30 +1,30 @@
-//! What politeness, robots.txt and limits cost, beside a client that has none of them.
+//! What politeness, robots.txt and limits cost, compared with a client that has none of them.
 //!
-//! What is measured, in CPU time of this process, the system's share included, all in one run:
-//! - `bare`: hyper by hand, one kept connection for each host, every body collected
-//! - `ours`: [`LiveWeb`], pauses set to zero: turns, rules, limits and counters are at work
-//!   and nobody sleeps; what it spends on robots.txt counts as its own
+//! What is measured, in CPU time of this process, system time included, all in one run:
+//! - `bare`: plain hyper, one persistent connection for each host, every body collected
+//! - `ours`: [`LiveWeb`], pauses set to zero: turns, rules, limits and counters are active, but
+//!   nothing sleeps; the cost of robots.txt is included
 //!
-//! Both ask for the same pages of 12 KB with the same request headers, host by host, with as
-//! many hosts at once. Bound: a page costs `ours` at most a quarter more CPU than `bare`. The
-//! second table is for information: the same pages in gzip, which only `ours` takes off.
+//! Both request the same pages of 12 KB with the same headers, host by host, with the same number
+//! of hosts at once. Bound: a page costs `ours` at most a quarter more CPU than `bare`. The
+//! second table is for information: the same pages in gzip, which only `ours` decompresses.
 //!
-//! The server is a process of its own, so that its time is not counted here. It answers with
-//! bytes made beforehand; what that costs it is shown, because a client that waits for the
-//! server would make the pages per second those of the server.
+//! The server is a separate process, so that its time is not counted here. Its responses are
+//! prepared in advance; its cost is shown, because if clients had to wait for the server, pages per
+//! second would be those of the server.
 //!
-//! Hosts are mapped by the settings, so looking up names, checking addresses and the pace for
-//! each address are left out, and so is TLS.
+//! Hosts are mapped by the settings, so DNS, address checks, the rate limit of each address and
+//! TLS are left out.
 //!
 //! Rounds alternate and the median of their ratios counts, so that a busy machine disturbs
-//! both alike. Instructions do not depend on its mood, but leave out what the system does:
+//! both alike. Instruction counts do not depend on load, but leave out system time:
 //!
 //! ```text
 //! cargo bench --bench fetch
 //! cargo bench --bench fetch -- --instructions
 //! ```
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     reason = "rates need no more than 52 bits"
@@ -79,7 +79,7 @@ const TASKS: usize = 64;
 const BODY_BYTES: usize = 12 << 10;
 const LINKS: usize = 20;
 
-/// What our client says, word for word.
+/// The request headers of our client, verbatim.
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
 
@@ -106,7 +106,7 @@ enum Encoding {
     Gzip,
 }
 
-/// What one round took.
+/// The cost of one round.
 struct Round {
     cpu: Duration,
     wall: Duration,
@@ -114,7 +114,7 @@ struct Round {
     fetched: Fetched,
 }
 
-/// What one round brought.
+/// What one round fetched.
 #[derive(Debug, Default, Clone, Copy)]
 struct Fetched {
     pages: usize,
@@ -124,7 +124,7 @@ struct Fetched {
 // === impl Encoding ===
 
 impl Encoding {
-    /// The first directory of the path, by which the server tells them apart.
+    /// The first directory of the path, by which the server distinguishes them.
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -136,7 +136,7 @@ impl Encoding {
 // === impl Round ===
 
 impl Round {
-    /// In microseconds. What robots.txt takes is paid by the pages.
+    /// In microseconds, including a share of the cost of robots.txt.
     fn cpu_per_page(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.fetched.pages as f64
     }
@@ -203,7 +203,7 @@ fn measure() {
     }
 }
 
-/// Prints a pair of rounds, and says how many times the CPU of `bare` a page took of `ours`.
+/// Prints a pair of rounds, and returns the ratio of CPU time per page, `ours` to `bare`.
 fn row(number: usize, bare: &Round, ours: &Round) -> f64 {
     let ratio = ours.cpu_per_page() / bare.cpu_per_page();
     println!(
@@ -219,7 +219,7 @@ fn row(number: usize, bare: &Round, ours: &Round) -> f64 {
     ratio
 }
 
-/// As the crawler has it.
+/// Like the runtime of the crawler.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -250,7 +250,7 @@ fn round(runtime: &Runtime, server: &Server, side: Side, hosts: &Arc<Hosts>) -> 
     }
 }
 
-/// The pages to ask for, host by host.
+/// The pages to request, host by host.
 type Hosts = Vec<Arc<[PageUrl]>>;
 
 fn hosts(encoding: Encoding, pages: usize) -> Arc<Hosts> {
@@ -264,7 +264,7 @@ fn hosts(encoding: Encoding, pages: usize) -> Arc<Hosts> {
     Arc::new((0..HOSTS).map(host).collect())
 }
 
-/// Visits all hosts, so many at once.
+/// Visits all hosts, `TASKS` at once.
 async fn for_all<V>(
     hosts: Arc<Hosts>,
     visit: impl Fn(Arc<[PageUrl]>) -> V + Clone + Send + 'static,
@@ -284,7 +284,7 @@ where
             all
         });
     }
-    // Nobody else holds the fetcher when the tasks are gone: closing is part of the work.
+    // This is the last handle of the fetcher: closing it is part of the work.
     drop(visit);
     let done = tasks.join_all().await;
     done.into_iter().fold(Fetched::default(), Fetched::and)
@@ -358,14 +358,14 @@ async fn visit_bare(server: SocketAddr, pages: Arc<[PageUrl]>) -> Fetched {
 
 // === the server ===
 
-/// What the server says, made beforehand.
+/// Prepared responses of the server.
 struct Answers {
     plain: Vec<u8>,
     gzip: Vec<u8>,
     missing: Vec<u8>,
 }
 
-/// Runs in the process of the server: prints its port, and ends when nobody listens.
+/// Runs in the server process: prints its address, and exits when standard input is closed.
 fn serve() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -383,7 +383,7 @@ fn serve() {
             }
         });
     });
-    // The parent holds the other end, whichever way it goes.
+    // The parent holds the other end, so this returns however the parent exits.
     let _ = stdin().read(&mut [0]);
 }
 
@@ -429,7 +429,7 @@ impl Answers {
     }
 }
 
-/// An answer with the headers that an ordinary server sends.
+/// A response with the headers that an ordinary server sends.
 fn ok(header: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Mon, 16 Nov 2026 12:00:00 GMT\r\n\
@@ -440,7 +440,7 @@ fn ok(header: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A page of 12 KB with twenty links between words that gzip makes as small as it does prose.
+/// A page of 12 KB with twenty links between words that gzip compresses as well as prose.
 fn page() -> Vec<u8> {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(12);
     let letters = b"eeeeettttaaaooiinnsshhrrdlucmfwygpbv";
@@ -490,13 +490,12 @@ fn cpu_time(process: &str) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Runs this program again under valgrind. What more pages cost is what a page costs;
-/// connections and robots.txt cost the same in both runs.
+/// Runs each side under valgrind with few and with more pages, and prints the difference per page; connections and robots.txt cost the same in both runs.
 fn count_instructions() {
     let program = std::env::current_exe().expect("a program");
     let count = |part: &str, pages: usize| {
         let output = Command::new("valgrind")
-            // Copying in one instruction would be counted as one for each byte.
+            // A `rep movsb` would be counted as one instruction for each byte.
             .env(
                 "GLIBC_TUNABLES",
                 "glibc.cpu.x86_rep_movsb_threshold=1073741824",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Intervals of the figures of `evaluate classifier --topic all`: a bootstrap over the topics.
+"""Confidence intervals for `evaluate classifier --topic all`: a bootstrap over the topics.
 
     benches/intervals.py benches/runs/2026-11-16-xeon-2-cores/README.md
 
-Reads the first table in a file with what the command has printed, and prints for each classifier
+Reads the first table in a file that contains the output of the command, and prints for each classifier
 the mean over topics and the 95 % interval, then by how much the first is ahead of the others in F,
 topic by topic. Topics are the independent units: sites of one topic share a model.
 """
@@ -26,7 +26,7 @@ def first_table(lines):
         if found := ROW.search(line):
             values = dict(zip(COLUMNS, map(float, found.groups()[1:])))
             rows.setdefault(found.group(1), []).append(values)
-    sys.exit("there is no table of `evaluate classifier --topic all` in this file")
+    sys.exit("no table of `evaluate classifier --topic all` in this file")
 
 
 def interval(values, rng):

@@ -1,10 +1,10 @@
-//! How fast pages are read, beside the machinery they are read with.
+//! How fast pages are parsed and read, compared with the underlying libraries.
 //!
 //! What is measured, in CPU time of this thread, all in one run:
 //! - `tokenise`: a bare html5gum pass over the bodies, every event counted, nothing kept
 //! - `parse`: our parser on the same bodies: charset, text, links, language, fingerprint
-//! - `terms`: terms of the parsed pages, and beside it the word boundaries alone
-//! - `counted terms`: the same, each different term counted by the part it stands in
+//! - `terms`: terms of the parsed pages, compared with the word boundaries alone
+//! - `counted terms`: the same, each distinct term counted by the part of the page it is in
 //! - `gunzip`: plain decompression of the archives
 //! - `index`: one pass over the archives that finds every record
 //! - `read`: every page looked up and read through the index, one by one
@@ -13,14 +13,14 @@
 //! names; without it, the small archive of the tests.
 //!
 //! Rounds are interleaved and the best of each counts, so that a busy machine disturbs all
-//! alike. Instructions do not depend on its mood at all:
+//! alike. Instruction counts do not depend on load at all:
 //!
 //! ```text
 //! cargo bench --bench parse
 //! cargo bench --bench parse -- --instructions
 //! ```
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 #![allow(
     clippy::cast_precision_loss,
     reason = "rates need no more than 52 bits"
@@ -163,7 +163,7 @@ fn best_of<const N: usize>(works: [&dyn Fn() -> usize; N]) -> [f64; N] {
     best
 }
 
-/// CPU seconds of this thread. Wall-clock time on a shared machine measures the neighbours.
+/// CPU seconds of this thread. Wall time on a shared machine measures other load.
 fn cpu_seconds(work: impl FnOnce() -> usize) -> f64 {
     let before = cpu_nanoseconds();
     black_box(work());
@@ -193,7 +193,7 @@ fn tokenise(body: &[u8]) -> usize {
     events
 }
 
-/// As a crawler does it: each page is gone before the next.
+/// As in a crawl, each page is dropped before the next.
 fn parse_all(pages: &[FetchedPage]) -> usize {
     let parsed = pages.iter().map(|page| parse::parse(page, &LIMITS));
     parsed.map(|page| black_box(page).text.len()).sum()
@@ -261,7 +261,7 @@ fn count_instructions() {
 }
 
 /// One part of the work, on a sample spread over the corpus, for valgrind. `terms` and
-/// `counted` hold the parsing before them.
+/// `counted` include the parsing before them.
 fn run_only(part: &str, corpus: &Corpus) {
     let step = (corpus.urls.len() / SAMPLE).max(1);
     let urls = corpus.urls.iter().step_by(step);

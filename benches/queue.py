@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Does the editors' queue teach a model faster than chance?
+"""Do decisions from the editors' queue improve a model faster than random ones?
 
-For each topic and draw: half of the groups of sites are the pool, the other half are for the test.
-A model is learned from a few labelled sites of the pool. Then an editor decides on some more: those
-that come first in the queue, that is those about which the model is least sure (nobody recommends
-sites of an archive, so the other half of the committee is silent), or as many by lot. The model is
-learned anew with these decisions, and judges the sites of the test.
+For each topic and draw: half of the groups of sites are the pool, the other half are the test set.
+A model is trained on a few labelled sites of the pool. Then an editor decides on some more: the
+first of the queue, that is those about which the model is least sure (sites of an archive have no
+recommendations, so the other half of the committee has no vote), or as many at random. The model is
+retrained with these decisions, and judges the test set.
 
     benches/queue.py BINARY sites.warc.gz sites.labels.tsv --topics music_software sports_club
 
-Prints the mean F over draws before, after decisions by lot, and after decisions by the queue.
+Prints the mean F over draws: before, after random decisions (`by lot`), and after decisions from
+the queue.
 """
 import argparse
 import itertools
@@ -29,26 +30,26 @@ def entropy(share):
 
 
 class Bench:
-    def __init__(self, asked, place):
-        self.asked = asked
+    def __init__(self, options, place):
+        self.options = options
         self.place = pathlib.Path(place)
-        rows = pathlib.Path(asked.labels).read_text().splitlines()
+        rows = pathlib.Path(options.labels).read_text().splitlines()
         rows = [row.split("\t") for row in rows if row and not row.startswith("#")]
         self.sites = [(row[0], row[1], row[2] if len(row) > 2 else row[0]) for row in rows]
 
     def run(self, *arguments):
-        command = [self.asked.binary, *map(str, arguments)]
+        command = [self.options.binary, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.place)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: {done.stderr}")
         return done.stdout
 
     def confidences(self, topic, labelled, wanted):
-        """The confidence of each wanted site, by a model learned from the labelled ones."""
+        """The confidence of each wanted site, by a model trained on the labelled ones."""
         labels = "".join("\t".join(site) + "\n" for site in labelled)
         (self.place / "labels.tsv").write_text(labels)
         (self.place / "hosts.txt").write_text("".join(site[0] + "\n" for site in wanted))
-        warc = pathlib.Path(self.asked.warc).resolve()
+        warc = pathlib.Path(self.options.warc).resolve()
         self.run("train", topic, "--warc", warc, "--labels", "labels.tsv", "--out", "models")
         model = self.place / "models" / topic
         judged = self.run(
@@ -69,14 +70,14 @@ class Bench:
         return 2 * right / max(len(found) + targets, 1)
 
     def draw(self, topic, seed):
-        """F before, by lot, and by the queue; none if a half has too few sites of the topic."""
-        chance = random.Random(f"{topic} {seed}")
+        """F before, at random, and by the queue; None if a half has too few sites of the topic."""
+        rng = random.Random(f"{topic} {seed}")
         groups = sorted({site[2] for site in self.sites})
-        chance.shuffle(groups)
+        rng.shuffle(groups)
         of_pool = set(groups[: len(groups) // 2])
         pool = [site for site in self.sites if site[2] in of_pool]
         test = [site for site in self.sites if site[2] not in of_pool]
-        chance.shuffle(pool)
+        rng.shuffle(pool)
         targets = [site for site in pool if site[1] == topic]
         if len(targets) <= TARGETS or len(targets) == sum(site[1] == topic for site in self.sites):
             return None
@@ -85,13 +86,13 @@ class Bench:
         rest = targets[TARGETS:] + others[OTHERS:]
         shares = self.confidences(topic, known, rest)
         share = lambda site: shares.get(site[0].removeprefix("www."))
-        asked_about = [site for site in rest if share(site) is not None]
-        queue = sorted(asked_about, key=lambda site: -entropy(share(site)))
-        lot = chance.sample(asked_about, min(self.asked.decisions, len(asked_about)))
+        candidates = [site for site in rest if share(site) is not None]
+        queue = sorted(candidates, key=lambda site: -entropy(share(site)))
+        sampled = rng.sample(candidates, min(self.options.decisions, len(candidates)))
         return (
             self.f_measure(topic, known, test),
-            self.f_measure(topic, known + lot, test),
-            self.f_measure(topic, known + queue[: self.asked.decisions], test),
+            self.f_measure(topic, known + sampled, test),
+            self.f_measure(topic, known + queue[: self.options.decisions], test),
         )
 
 
@@ -103,15 +104,15 @@ def main():
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--decisions", type=int, default=10)
     parser.add_argument("--draws", type=int, default=5)
-    asked = parser.parse_args()
-    print(f"{asked.decisions} decisions, means of {asked.draws} draws")
+    options = parser.parse_args()
+    print(f"{options.decisions} decisions, means of {options.draws} draws")
     print(f"{'F on the test':<16} {'before':>8} {'by lot':>8} {'by queue':>9}", flush=True)
     with tempfile.TemporaryDirectory() as place:
-        bench = Bench(asked, place)
+        bench = Bench(options, place)
         totals = []
-        for topic in asked.topics:
+        for topic in options.topics:
             drawn = (bench.draw(topic, seed) for seed in itertools.count())
-            draws = list(itertools.islice(filter(None, drawn), asked.draws))
+            draws = list(itertools.islice(filter(None, drawn), options.draws))
             means = [sum(column) / len(draws) for column in zip(*draws)]
             totals.append(means)
             print(f"{topic:<16} {means[0]:>8.3f} {means[1]:>8.3f} {means[2]:>9.3f}", flush=True)

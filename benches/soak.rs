@@ -1,25 +1,25 @@
 //! A million pages in one process: what grows, and what is left open at the end.
 //!
 //! A crawl as `crawl` makes it, with the live fetcher and the store on the disk, over a
-//! generated web that a process of its own serves on loopback. Pauses are zero, who is put off
-//! comes back after a minute, an answer must begin within two seconds, and no price is too
-//! high. Some hosts are slow, some pages fail in the ways pages fail.
+//! generated web that a process of its own serves on loopback. Pauses are zero, a
+//! deferred site is visited again after a minute, a response must begin within two seconds, and
+//! `pprs_factor` never ends the crawl. Some hosts are slow, and some pages fail.
 //!
-//! What is shown, every hundredth of the way:
+//! Printed after every hundredth of the pages:
 //! - `judged`, `border`: sites with a verdict, and sites that wait for one
-//! - `memory`: what is resident, cache of the store and all
+//! - `memory`: resident memory, the cache of the store included
 //! - `files`, `tasks`, `threads`: open descriptors, live tasks of the runtime, threads
-//! - `store`: bytes on the disk, beside what the figures of `benches/runs` predict
+//! - `store`: bytes on the disk, beside what `benches/runs` predicts
 //!
-//! What is checked, or the bench fails:
-//! - the crawl ends because its pages are spent, and no site stays handed out
+//! The bench fails unless
+//! - the crawl ends by its number of pages, and no site stays claimed
 //! - when idle connections have been closed, no more tasks and descriptors are left than there
 //!   were before
 //! - the store takes about what is predicted
 //!
-//! How memory grows is told for the last three quarters, in bytes for each page, each known
+//! The growth of memory is printed for the last three quarters, in bytes for each page, each known
 //! site and each byte of the store. The store keeps a table of its pages in memory, so a
-//! little for each site is no leak; what followed the pages alone would be one.
+//! little for each site is no leak; growth with the pages alone would be one.
 //!
 //! ```text
 //! cargo bench --bench soak                                   # a million pages
@@ -29,9 +29,9 @@
 //! cargo bench --bench soak -- --cache-mib 16                 # with a smaller cache
 //! ```
 //!
-//! The store stands below `target` while it is measured.
+//! The store is below `target` during the run.
 
-#![allow(clippy::print_stdout, reason = "a bench tells what it measured")]
+#![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![allow(
     clippy::cast_precision_loss,
     reason = "rates need no more than 52 bits"
@@ -54,22 +54,17 @@ use mimalloc::MiMalloc;
 use plot::{Curve, Panel, Plot, Stroke};
 use serving::Server;
 use sitescout::classify::SiteModel;
-use sitescout::config::{
-    EvidenceRetention, PageClassifierChoice, ResolveRule, Settings, StoreSettings,
-};
+use sitescout::config::{EvidenceRetention, ResolveRule, Settings, StoreSettings};
 use sitescout::external::{
-    BorderOrdering, CrawlMetrics, CrawlerSlots, EndReason, Goals, TopicCrawl, ordering,
+    CrawlMetrics, CrawlerSlots, EndReason, Goals, Reweighted, TopicCrawl, ordering,
 };
 use sitescout::fetch::{FetchMetrics, LiveWeb};
-use sitescout::internal::PageOrdering;
 use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
-use sitescout::store::{
-    Averaging, CrawlStore, KeyValueStore, NewEdge, Rank, Ranking, Standing, TopicTotals,
-};
+use sitescout::store::{CrawlStore, KeyValueStore, TopicTotals};
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
+use sitescout::web::{PageUrl, Scheme, SiteId, SiteReport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep};
 
@@ -166,12 +161,6 @@ struct OpenThings {
     threads: usize,
 }
 
-/// The usual ordering, which counts the edges that go through it.
-struct Counting {
-    ordering: Arc<dyn BorderOrdering>,
-    edges: AtomicU64,
-}
-
 /// What has come of a crawl.
 struct Soaked {
     reason: EndReason,
@@ -218,7 +207,7 @@ impl Options {
                 "--serve" => options.is_server = true,
                 // `cargo bench` adds one of its own.
                 "--bench" => {}
-                other => panic!("nobody knows `{other}`"),
+                other => panic!("unknown option `{other}`"),
             }
         }
         options
@@ -321,11 +310,18 @@ async fn crawl(
     let metrics = FetchMetrics::register(&Metrics::new());
     let web = LiveWeb::new(&settings.fetch, metrics, None).expect("usable settings");
     let web = Arc::new(web);
-    let counting = Arc::new(Counting {
-        ordering: ordering(&settings.external),
-        edges: AtomicU64::new(0),
+    let edges = Arc::new(AtomicU64::new(0));
+    let by_settings = ordering(&settings.external);
+    let name = by_settings.name().to_owned();
+    let counting = Reweighted::new(Arc::clone(&by_settings), &name, {
+        let edges = Arc::clone(&edges);
+        move |report: &SiteReport| {
+            let weighed = by_settings.weigh(report);
+            edges.fetch_add(weighed.len() as u64, Memory::Relaxed);
+            weighed
+        }
     });
-    let topic = TopicCrawl::by(Arc::clone(&counting) as _, TOPIC, model, settings);
+    let topic = TopicCrawl::by(Arc::new(counting), TOPIC, model, settings);
     let topic = topic.expect("a fit model").with_goals(Goals {
         wanted: None,
         max_pages: Some(options.pages),
@@ -344,8 +340,8 @@ async fn crawl(
     let crawl = external.crawl(std::future::pending(), |_, totals| {
         let taken = samples.len() as u64;
         if totals.pages * SAMPLES >= (taken + 1) * options.pages && taken < SAMPLES {
-            let edges = counting.edges.load(Memory::Relaxed);
-            let sample = Sample::now(begun, *totals, edges, store);
+            let recorded = edges.load(Memory::Relaxed);
+            let sample = Sample::now(begun, *totals, recorded, store);
             sample.tell(settings);
             samples.push(sample);
         }
@@ -485,50 +481,6 @@ impl OpenThings {
     }
 }
 
-// === impl Counting ===
-
-impl Ranking for Counting {
-    fn name(&self) -> &str {
-        self.ordering.name()
-    }
-
-    fn rank(&self, standing: &Standing) -> Rank {
-        self.ordering.rank(standing)
-    }
-
-    fn averaging(&self) -> Averaging {
-        self.ordering.averaging()
-    }
-}
-
-impl BorderOrdering for Counting {
-    fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
-        let edges = self.ordering.weigh(report);
-        self.edges.fetch_add(edges.len() as u64, Memory::Relaxed);
-        edges
-    }
-
-    fn recommendation(&self, standing: &Standing) -> f64 {
-        self.ordering.recommendation(standing)
-    }
-
-    fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
-        self.ordering.prior(totals)
-    }
-
-    fn purpose(&self, is_border_scarce: bool) -> Purpose {
-        self.ordering.purpose(is_border_scarce)
-    }
-
-    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
-        self.ordering.page_ordering()
-    }
-
-    fn page_classifier(&self) -> Option<PageClassifierChoice> {
-        self.ordering.page_classifier()
-    }
-}
-
 // === impl Soaked ===
 
 impl Soaked {
@@ -545,7 +497,7 @@ impl Soaked {
             self.each_page(server_cpu),
         );
         println!(
-            "relevant {}, irrelevant {}, undecided {}, deferred {}, border {}, still handed out {}",
+            "relevant {}, irrelevant {}, undecided {}, deferred {}, border {}, still claimed {}",
             totals.relevant,
             totals.irrelevant,
             totals.undecided,
@@ -660,7 +612,7 @@ impl Soaked {
 
     fn check(&self, settings: &Settings) {
         assert_eq!(self.reason, EndReason::PagesSpent, "the web is too small");
-        assert_eq!(self.totals.taken, 0, "sites are still handed out");
+        assert_eq!(self.totals.taken, 0, "sites are still claimed");
         let leak = self.after.exceeds(&self.before);
         assert!(
             leak.is_none(),

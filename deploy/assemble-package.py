@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the Debian package that `cargo deb` would make, with nothing but dpkg-deb.
+"""Builds the Debian package that `cargo deb` would build, with only dpkg-deb.
 
-It reads the same table of Cargo.toml. It is here to try the package in seconds: cargo-deb takes
-minutes to install. Packages for others are made by `cargo deb`, which finds out the
-versions of libraries that are needed and compresses better.
+It reads the same table of Cargo.toml. It exists to test the package in seconds: cargo-deb takes
+minutes to install. Packages for release are built by `cargo deb`, which determines the library
+versions that are needed and compresses better.
 
 assemble-package.py BINARY VERSION OUT.deb
 """
@@ -22,11 +22,11 @@ SCRIPTS = ["preinst", "postinst", "prerm", "postrm"]
 
 
 def files_of(asset):
-    """Each file of an asset with the place it goes to, as cargo-deb understands it."""
+    """Each file of an asset with its target path, by the rules of cargo-deb."""
     source, target, mode = asset
     found = sorted(glob.glob(source, root_dir=HOME))
     if not found:
-        sys.exit(f"Cargo.toml: nothing is at {source}")
+        sys.exit(f"Cargo.toml: no file matches {source}")
     fixed = pathlib.PurePath(source.split("*")[0])
     for name in found:
         path = pathlib.PurePath(name)

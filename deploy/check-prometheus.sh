@@ -7,8 +7,8 @@ promtool check config --lint=all --lint-fatal prometheus/scrape.yml
 promtool check rules --lint=all --lint-fatal prometheus/rules.yml
 promtool test rules prometheus/rules.test.yml
 
-# promtool reads rules, so each query of the dashboard becomes one. Variables of Grafana stand in
-# strings only.
+# promtool checks rules only, so each query of the dashboard becomes one. Grafana variables occur
+# inside strings only.
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
 python3 - > "$scratch/dashboard.yml" <<'END'

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Checks the units without installing anything: every line means something to systemd, and the
-# sandboxes are as tight as they were.
+# Checks the units without installing anything: systemd understands every line, and the
+# sandboxes have not become weaker.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# From 0, sealed, to 10, open. The unit of the daemon has 1.1; what is left is the network, which a
+# From 0 (closed) to 10 (open). The unit of the daemon has 1.1; the rest is network access, which a
 # crawler needs.
 most_exposure=1.5
 
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
 
-# systemd insists that programs are there, and these may not be installed.
+# systemd requires that the programs exist, and these may not be installed.
 install -m 755 /bin/true "$scratch/program"
 for unit in sitescout.service examples/sitescout-directory.service; do
   checked=$scratch/$(basename "$unit")
@@ -19,7 +19,7 @@ for unit in sitescout.service examples/sitescout-directory.service; do
     "$unit" > "$checked"
   said=$(systemd-analyze verify --man=no "$checked" 2>&1) || true
   if [ -n "$said" ]; then
-    # Unknown keys and values are no errors to it, only worth a line.
+    # Unknown keys and values do not change its exit code, they only print a warning.
     echo "$said" >&2
     exit 1
   fi

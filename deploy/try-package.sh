@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs, upgrades, removes and purges the Debian package in a copy of a root directory that is
-# thrown away afterwards: of this machine, or of DIR, which debootstrap has made. Needs root.
+# Installs, upgrades, removes and purges the Debian package in a throw-away copy of a root
+# directory: of this machine, or of DIR, made by debootstrap. Needs root.
 #
 #   try-package.sh BINARY            a package around this program, made without cargo-deb
 #   try-package.sh PACKAGE.deb       a package of `cargo deb`, its upgrade made by hand
 #   try-package.sh … DIR             in a copy of DIR
 #
-# systemd does not run there. What would be asked of it is recorded by a stand-in and compared.
+# systemd does not run there. A fake systemctl records the calls, which are compared.
 set -euo pipefail
 
 if [ "${1:-}" != --inside ]; then
@@ -14,7 +14,7 @@ if [ "${1:-}" != --inside ]; then
   what=$(realpath "$1")
   base=$(realpath "${2:-/}")
   scratch=$(mktemp -d)
-  # Mounts of the copy are seen by nobody else and end with the last process in it.
+  # Mounts of the copy are private and end with the last process in it.
   trap 'rm -r "$scratch"' EXIT
   binary=$what
   if [ "${what##*.}" = deb ]; then
@@ -44,13 +44,13 @@ mount -t overlay overlay \
 root=$copy/root
 mkdir -p "$root/try/bin" "$root/run/systemd/system" "$root/tmp"
 cp "$scratch/old.deb" "$scratch/new.deb" "$root/try"
-# A machine that runs no services may forbid to start any.
+# A container may forbid starting services.
 rm -f "$root/usr/sbin/policy-rc.d"
 
 cat > "$root/try/bin/systemctl" <<'END'
 #!/bin/sh
-# Writes down what it is asked to do to processes, and is as active as /try/active says. What is
-# done to files alone, such as enabling, is left to the real one.
+# Records starts, restarts and stops; is-active if /try/active exists. What only changes files, such
+# as enabling, is left to the real one.
 case " $* " in
   *' is-active '*) [ -e /try/active ] ;;
   *' daemon-reload '*) ;;
@@ -70,13 +70,13 @@ complain() {
   cat "$scratch/said" >&2
   exit 1
 }
-expect() { "$@" || complain "not so: $*"; }
-refuse() { if "$@"; then complain "should not be so: $*"; fi; }
+expect() { "$@" || complain "failed: $*"; }
+refuse() { if "$@"; then complain "should have failed: $*"; fi; }
 asked() { cat "$root/try/asked" 2>/dev/null || true; }
 passed() { printf 'ok: %s\n' "$*"; }
 
 if [ "$base" = / ]; then
-  # Dependencies have to be there as they are; only what the package itself does is tried.
+  # Dependencies must be installed already; only the package itself is tested.
   expect test -e "$root/usr/sbin/adduser"
 fi
 etc=$root/etc/sitescout/config.toml
@@ -104,7 +104,7 @@ passed 'installed: user, directories, files; enabled and not started'
 # What an operator does before the first start.
 sed -i 's|^contact = .*|contact = "https://example.org/crawler"|; s|^topics = .*|topics = ["church"]|' "$etc"
 expect inside sitescout check-config /etc/sitescout/config.toml > "$scratch/said"
-passed 'the settings that come with it can be used'
+passed 'the installed settings are valid'
 for file in /etc/sitescout/config.toml /usr/share/sitescout/site-models/church/site-model.bin; do
   expect inside setpriv --reuid sitescout --regid sitescout --clear-groups test -r "$file"
 done
@@ -142,7 +142,7 @@ refuse test -e "$root/etc/systemd/system/sitescout.service"
 refuse test -e "$root/usr/share/sitescout"
 passed 'purged: nothing is left'
 
-# Settings that were there before the package, as automation puts them there.
+# Settings that existed before the package, as configuration management writes them.
 rm -f "$root/try/asked" "$root/try/active"
 mkdir -p "$(dirname "$etc")"
 echo '[fetch]

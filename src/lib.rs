@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | [`web`] | the nouns: sites, pages, links, confidences; no input, no output | - |
 //! | [`config`] | text to checked settings, all problems told at once | - |
-//! | [`telemetry`] | the log, the figures for Prometheus, heartbeats, the time of day | config |
+//! | [`telemetry`] | the log, the Prometheus registry, heartbeats, the time of day | config |
 //! | [`store`] | what survives a crash: the graph of sites, the border, claims, verdicts, decisions of editors | web config telemetry |
 //! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives, the live web; the only room that connects to other machines | web config telemetry |
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
@@ -24,36 +24,65 @@
 //! | [`external`] | the external crawler: ranks the sites of the border, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
 //! | [`training`] | labelled sites to a site model and its card | web config fetch parse classify internal |
 //! | [`lab`] | offline evaluation: the same crawlers, measured; a generated web, and its server | web config telemetry store fetch parse classify internal external training |
-//! | [`service`] | the daemon: topics for months, systemd, figures and probes, API, feed, dashboard | web config telemetry store fetch parse classify verdicts external |
+//! | [`service`] | the daemon: topics for months, systemd, metrics and probes, API, feed, dashboard | web config telemetry store fetch parse classify verdicts external |
 //! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab service |
 //!
-//! # The walk of a site
+//! # Where to change what
+//!
+//! | change | place |
+//! |---|---|
+//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`], and its name in `config::Strategy` |
+//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], named by a `BorderOrdering` |
+//! | storage engine | an ordered map: [`store`]`/engine.rs` and `sled_engine.rs`; a database of its own: the traits [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`]; either way a line in `tests/behaviour/stores.rs` |
+//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], put together with host lists and recorder in `fetch/source.rs` |
+//! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
+//! | content encoding | `fetch/body.rs` |
+//! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs` |
+//! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
+//! | when a visit ends | `internal/mod.rs` (`reason_to_stop`) |
+//! | when a crawl ends | `external/mod.rs` (`reason_to_end`) |
+//! | Prometheus metric | `metrics.rs` of the room that counts it, and the table in `docs/operations.md` |
+//! | API endpoint | a function in `service/api/`, and a line in `service/api/mod.rs` |
+//! | dashboard | `service/dashboard/` |
+//! | field of a judged site (list, feed, API, `inspect`) | `verdicts/view.rs` |
+//! | setting | `config/`, and its comment in `config.toml` |
+//! | measure or table of an evaluation | `lab/`, printed by `cli/evaluate/` |
+//! | reason, outcome, undecided kind | `web/reason.rs`, `web/verdict.rs` |
+//!
+//! # The walk of a page's bytes
 //!
 //! ```text
-//! labelled sites ─► training ─► SiteModel ┐
-//!                                         ▼
-//!                       SiteVisit ─► internal::InternalCrawler ─► SiteReport
-//!                                         │      ▲
-//!            best page of the frontier    ▼      │  evidence, links
-//! PageUrl ─► fetch::Fetcher ─► FetchedPage ─► parse ─► ParsedPage, PageTerms ─► classify
+//! internal::PageFrontier      best PageUrl by the PageOrdering
+//! internal::SiteWalker        one request at a time, retries, entrances, gatekeepers
+//! fetch::PageSource           host lists and blocks, then a Fetcher
+//!   fetch::live::LiveWeb      robots.txt, the site's turn, rate limit of the address
+//!     Client, Connections     connection, request, limits in bytes and time
+//!     Body::decode            content encodings ─► web::FetchedPage
+//! internal::ReadingPool       a thread, within a bound of memory
+//!   parse::parse              charset, tokens, text, links, fingerprint ─► web::ParsedPage
+//!   parse::words::count_terms ─► web::PageTerms
+//! classify::SiteModel::judge  page confidence ─► SiteEvidence ─► site confidence
+//! ```
+//!
+//! # The walk of a border site
+//!
+//! ```text
+//! web::SiteReport             links of a judged site, with anchors and page confidences
+//! BorderOrdering::weigh       ─► store::NewEdge: global and local weight
+//! store/edges.rs              the site becomes known, its Standing is averaged by domain
+//! BorderOrdering::rank        its place in the border's index
+//! CrawlStore::take            the best is claimed, durably, by one visitor
+//! external::Pool              a slot, a task, a SiteVisit
+//! internal::InternalCrawler   pages until the verdict is sure and enough links are found
+//! verdicts::Ledger            the SiteReport becomes one atomic record
+//! store/verdicts.rs           verdict, evidence, number in the sequence; the claim ends
+//! store/list_changes.rs       on the list or off it ─► feed, export, API
 //! ```
 //!
 //! Two doors carry everything about a site: one [`web::SiteVisit`] goes into an
-//! [`internal::InternalCrawler`], one [`web::SiteReport`] comes out. In between, the
-//! crawler reads pages, best first, until the topic's [`classify::SiteModel`] is sure
-//! enough about the site, no page is left, or a limit of the settings is reached. The model was learned by [`training`] from labelled sites; the
-//! [`lab`] measures how well that works.
-//!
-//! Which site comes next is decided by an [`external::ExternalCrawler`]: it takes the best
-//! sites of the border from a [`store::CrawlStore`], and the report on each goes back there through
-//! [`verdicts::Ledger`], as one record, before anybody is shown its verdict.
-//!
-//! A page begins as a [`web::PageUrl`], in the one canonical spelling it has. A
-//! [`fetch::Fetcher`] asks for it and hands back a [`web::FetchedPage`], whatever the
-//! status, or a [`fetch::FetchError`] if there was no answer. [`parse::parse`] makes a
-//! [`web::ParsedPage`] of any bytes: text by page part, language, links inside the site and
-//! to other sites, a fingerprint, and signs that it is no page at all. From its text,
-//! [`parse::words::count_terms`] makes the terms that a classifier counts.
+//! [`internal::InternalCrawler`], one [`web::SiteReport`] comes out. The external crawler shows a
+//! verdict only after its report is recorded. Models come from [`training`]; the [`lab`] measures how
+//! well they and the orderings work, with the same crawlers.
 //!
 //! # Invariants
 //!

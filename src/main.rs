@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// Visits allocate and forget on many threads.
+/// Faster than the system allocator when visits allocate and free on many threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

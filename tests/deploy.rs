@@ -1,6 +1,6 @@
-//! What operators build on: rules, dashboard and guide speak of the same figures as the code.
+//! The files in `deploy/` and the operations guide use the metrics that the code registers.
 //!
-//! A rule for a figure that nobody counts never fires, and nobody notices.
+//! An alert on a metric that does not exist never fires, and nobody notices.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Figures that the crate for Prometheus counts for every process.
+/// Metrics that the Prometheus crate registers for every process.
 const OF_EVERY_PROCESS: [&str; 5] = [
     "process_cpu_seconds_total",
     "process_open_fds",
@@ -36,9 +36,9 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The names of figures in a text, as they are counted: what Prometheus makes of a histogram is
-/// one name. Names with a colon are those of recording rules.
-fn figures(text: &str) -> BTreeSet<String> {
+/// The names of metrics in a text, as registered: the series of a histogram are one name.
+/// Names with a colon are those of recording rules.
+fn metric_names(text: &str) -> BTreeSet<String> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
         .filter(|word| word.starts_with("sitescout_") || word.starts_with("process_"))
         .map(|word| {
@@ -59,15 +59,15 @@ fn recorded_names(text: &str) -> BTreeSet<String> {
 /// The first column of the table in the guide.
 fn promised() -> BTreeSet<String> {
     let guide = read("docs/operations.md");
-    let (_, table) = guide.split_once("\n## Figures\n").expect("the table");
+    let (_, table) = guide.split_once("\n## Metrics\n").expect("the table");
     let cells = table.lines().filter_map(|line| line.strip_prefix("| `"));
     cells
         .filter_map(|line| line.split('|').next())
-        .flat_map(figures)
+        .flat_map(metric_names)
         .collect()
 }
 
-/// The names that the code counts under: they stand between quotes.
+/// The metric names in the code: they are string literals.
 fn counted() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let texts = sources(&source)
@@ -105,7 +105,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&read("deploy/grafana/sitescout.json")).expect("a dashboard in JSON")
 }
 
-/// Comments may speak of anything.
+/// Strips comments, which may name other things.
 fn without_comments(yaml: &str) -> String {
     let lines = yaml.lines().filter(|line| !line.trim().starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
@@ -126,11 +126,11 @@ fn the_guide_lists_what_the_code_counts() {
         .difference(&counted)
         .filter(|name| !of_every_process.contains(*name))
         .collect();
-    assert!(nowhere.is_empty(), "nobody counts {nowhere:?}");
+    assert!(nowhere.is_empty(), "not registered: {nowhere:?}");
 }
 
 #[test]
-fn rules_and_dashboard_ask_for_figures_that_there_are() {
+fn rules_and_dashboard_query_metrics_that_exist() {
     let promised = promised();
     let rules = without_comments(&read("deploy/prometheus/rules.yml"));
     let tests = without_comments(&read("deploy/prometheus/rules.test.yml"));
@@ -141,7 +141,7 @@ fn rules_and_dashboard_ask_for_figures_that_there_are() {
         ("the tests of the rules", &tests),
         ("the dashboard", &queries),
     ] {
-        let unknown: Vec<_> = figures(text).difference(&promised).cloned().collect();
+        let unknown: Vec<_> = metric_names(text).difference(&promised).cloned().collect();
         assert!(unknown.is_empty(), "{place} ask for {unknown:?}");
     }
     let recorded: BTreeSet<String> = rules
@@ -151,7 +151,7 @@ fn rules_and_dashboard_ask_for_figures_that_there_are() {
         .collect();
     let asked = recorded_names(&[rules.as_str(), &queries, &tests].concat());
     let unknown: Vec<_> = asked.difference(&recorded).collect();
-    assert!(unknown.is_empty(), "nobody records {unknown:?}");
+    assert!(unknown.is_empty(), "no recording rule for {unknown:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Everything at once: several hundred concurrent fetches against every fault there is.
+//! Several hundred concurrent fetches against all faults of `tests/pathologies` at once: nothing
+//! hangs, panics or exceeds its memory limit.
 //!
 //! In a process of its own, because it measures the memory of the process. The servers run
 //! in it too, on a runtime of their own; what they hold is a few megabytes.
@@ -21,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use pathologies::process::memory;
 use pathologies::{Fault, FrameFlood, Pathologies, RobotsFault, TlsFault};
 
-/// So many hosts have each fault.
+/// Hosts for each fault.
 const HOSTS_PER_FAULT: usize = 6;
 
 const WIRE_BYTES: usize = 256 << 10;
@@ -68,7 +69,7 @@ fn addresses() -> Vec<String> {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "the figure is worth reading")]
+#[allow(clippy::print_stdout, reason = "prints the measurement")]
 fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
     // Connections need more files than this; the crawler has to raise the limit itself.
     let (_, most) = rlimit::Resource::NOFILE.get().expect("a limit");
@@ -96,13 +97,13 @@ fn everything_at_once_leaks_nothing_and_stays_within_its_memory() {
             let live = Arc::clone(&live);
             fetches.spawn(async move {
                 let page = address.parse().expect("an address");
-                // The second time, what was learned the first time counts.
+                // The second round uses what was cached in the first.
                 for _ in 0..2 {
                     let _ = live.fetch(&page).await;
                 }
             });
         }
-        // A panic in any of them is one here.
+        // Propagates panics of the tasks.
         fetches.join_all().await;
         let handle = tokio::runtime::Handle::current();
         let is_quiet = || {

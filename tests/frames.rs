@@ -1,4 +1,5 @@
-//! Servers that send without end what is no answer: how soon that ends, and what it costs.
+//! Servers that send frames or headers without end instead of a response: how soon the connection
+//! is cut, and what it costs.
 //!
 //! In a process of its own, because it measures memory and time of the process. The servers run
 //! in it too, on a runtime of their own, whose time is not counted.
@@ -26,7 +27,7 @@ const WIRE_BYTES: u64 = 4 << 20;
 /// What may be read beside a body.
 const BESIDE: u64 = 1 << 20;
 
-/// What a server may have written that nobody reads: its buffers, and those of the kernel on
+/// What a server may have written that is never read: its buffers, and those of the kernel on
 /// both sides.
 const IN_FLIGHT: u64 = 4 << 20;
 
@@ -51,13 +52,13 @@ fn settings(web: &Pathologies, ca_file: PathBuf) -> FetchSettings {
         ..FetchSettings::default()
     };
     settings.politeness.pause = Duration::ZERO;
-    // A connection is to end because of what it receives, and not because it was kept long.
+    // Connections must end because of what they receive, not because of their age.
     settings.limits.idle = Duration::from_mins(5);
     assert_eq!(settings.limits.wire_bytes as u64, WIRE_BYTES);
     settings
 }
 
-/// Whole URLs, and what comes of them.
+/// Full URLs and their outcomes.
 fn floods() -> Vec<(String, &'static str)> {
     let mut floods = vec![
         (Fault::EndlessInterim, "malformed"),
@@ -79,7 +80,7 @@ fn floods() -> Vec<(String, &'static str)> {
                 (Moment::Idle, _) => "200",
                 (Moment::Robots, _) => "deferred",
                 (Moment::Page, FrameFlood::TinyData) => "200 cut",
-                // The library counts these itself.
+                // The HTTP/2 library counts these itself.
                 (Moment::Page, FrameFlood::EmptyData | FrameFlood::EmptyContinuation) => "broken",
                 (Moment::Page, _) => "malformed",
             };
@@ -98,7 +99,7 @@ async fn outcome(live: &LiveWeb, page: &PageUrl) -> String {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "the figures are worth reading")]
+#[allow(clippy::print_stdout, reason = "prints the measurements")]
 fn every_flood_ends_within_its_bytes_and_its_time() {
     let servers = Runtime::new().expect("a runtime");
     let crawler = crawler_runtime();
@@ -120,7 +121,7 @@ fn every_flood_ends_within_its_bytes_and_its_time() {
         let meeting = crawler.spawn(async move {
             let found = timeout(LONGEST, outcome(&live, &page)).await;
             let found = found.expect("an end before that of the clock");
-            // Those that flood a connection which nobody uses are cut off as well.
+            // Floods on an idle connection are cut off as well.
             let is_left = async {
                 while web.connections_open() > 0 {
                     sleep(Duration::from_millis(5)).await;
@@ -141,7 +142,7 @@ fn every_flood_ends_within_its_bytes_and_its_time() {
             cpu.as_millis(),
             grown >> 20
         );
-        // Over HTTP/2, a flood that begins right after the head of an answer may overtake that.
+        // Over HTTP/2, a flood that begins right after the head of a response may overtake it.
         let is_idle = site.contains(&format!(".{}.", Moment::Idle.name()));
         let comes_after_head = is_idle || site.starts_with(FrameFlood::TinyData.name());
         let is_overtaken = comes_after_head && ["broken", "malformed"].contains(&found.as_str());

@@ -1,9 +1,9 @@
-//! Pages that are made to take memory or time: what the program takes for them at most.
+//! Hostile pages that are made to cost memory or CPU time: upper bounds for both.
 //!
-//! Memory is that of the real program, in a process of its own, against servers in this one. Time
-//! is that of the processor, beside ordinary pages of the same length in the same run.
+//! Memory is measured on the real program in its own process, with the servers in this one. CPU
+//! time is compared with that of ordinary pages of the same length in the same run.
 
-#![allow(clippy::print_stdout, reason = "the figures are worth reading")]
+#![allow(clippy::print_stdout, reason = "prints the measurements")]
 
 #[path = "pathologies/mod.rs"]
 mod pathologies;
@@ -32,22 +32,22 @@ use tokio::time::Instant;
 
 use pathologies::{Pathologies, Reply};
 
-/// So many hosts are visited at once; the default of `external.crawlers`.
+/// Hosts visited at once; the default of `external.crawlers`.
 const HOSTS: usize = 64;
 
-/// As much as each of them sends, unpacked.
+/// Bytes sent by each of them, uncompressed.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// Of the words of pages that are all different.
+/// Length of the words on pages where all words are different.
 const WORD_LETTERS: usize = 10;
 
-/// What all of it may take. The unit allows twice as much.
+/// Memory limit for all of it. The systemd unit allows twice as much.
 const MOST_MEMORY: usize = 1 << 30;
 
-/// Colliding words may take twice the time of others; ten times that is no accident.
+/// Colliding words may take twice the time of others; ten times that is no measurement error.
 const MOST_TIME: f64 = 20.0;
 
-/// What is quadratic in a page of a megabyte takes thousands of times as long.
+/// Quadratic work on a page of a megabyte takes thousands of times as long.
 const MOST_TIME_OF_SHAPES: f64 = 100.0;
 
 const LIMITS: ParseLimits = ParseLimits {
@@ -55,11 +55,11 @@ const LIMITS: ParseLimits = ParseLimits {
     max_url_bytes: 2_048,
 };
 
-/// A page that is made to hurt.
+/// A hostile page.
 struct Shape {
     name: &'static str,
     content_type: &'static str,
-    /// A page of about so many bytes.
+    /// A page of about the given number of bytes.
     make: fn(usize) -> Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ fn pieces(bytes: usize, piece: impl Fn(usize) -> String) -> Vec<u8> {
     page.into_bytes()
 }
 
-/// No word stands there twice.
+/// All words are different.
 fn words(bytes: usize) -> Vec<u8> {
     pieces(bytes, |number| format!("{} ", word(number, WORD_LETTERS)))
 }
@@ -174,7 +174,7 @@ fn one_attribute(bytes: usize) -> Vec<u8> {
     page
 }
 
-/// Hardly a pair of characters twice, in the first quarter.
+/// Hardly any pair of characters occurs twice in the first quarter.
 fn han(bytes: usize) -> Vec<u8> {
     let character = |number: usize| {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -211,7 +211,7 @@ fn gzip(bytes: &[u8]) -> Bytes {
 
 // === memory ===
 
-/// The most that a process has taken so far, in bytes; none if it has ended, or if the system does not tell.
+/// Peak memory of a process, in bytes; none if it has ended, or if the system does not report it.
 fn peak_of(process: u32) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let found = status
@@ -221,7 +221,7 @@ fn peak_of(process: u32) -> Option<usize> {
     Some(kilobytes.parse::<usize>().expect("a number") << 10)
 }
 
-/// Waits for a process to end, and returns what it printed and the most memory it took.
+/// Waits for a process to end, and returns its output and its peak memory.
 fn watched(mut child: Child) -> (String, usize) {
     let mut stdout = child.stdout.take().expect("a pipe");
     let reading = thread::spawn(move || {
@@ -292,7 +292,7 @@ impl BadWeb {
         command
     }
 
-    /// How many hosts were asked for their page.
+    /// Hosts whose page was requested.
     fn asked(&self) -> usize {
         let is_asked = |host: &&String| self.web.targets(host).contains(&"/".to_owned());
         self.hosts.iter().filter(is_asked).count()
@@ -303,7 +303,7 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models")
 }
 
-/// Visits hosts of these shapes, all at once, and returns the most memory that the program took.
+/// Visits hosts of these shapes, all at once, and returns the peak memory of the program.
 fn visit_all(shapes: &[&Shape]) -> usize {
     let web = BadWeb::of(shapes, "[internal]\npage_budget = 2");
     let child = web
@@ -341,7 +341,7 @@ fn everything_that_a_page_can_have_much_of_stays_within_memory() {
     assert!(peak < MOST_MEMORY, "{peak} bytes, more than {MOST_MEMORY}");
 }
 
-/// Pages that nobody waits for any more are not read to their end first.
+/// After a stop signal, pages are not parsed to their end first.
 #[test]
 fn a_stop_does_not_wait_for_pages_that_are_read() {
     const DRAIN: Duration = Duration::from_secs(1);
@@ -360,12 +360,12 @@ fn a_stop_does_not_wait_for_pages_that_are_read() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(web.asked() >= HOSTS / 2, "{} hosts were asked", web.asked());
-    let told = Instant::now();
+    let signalled = Instant::now();
     let process = child.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &process]).status();
     assert!(sent.expect("kill").success());
     let status = child.wait().expect("a child");
-    let took = told.elapsed();
+    let took = signalled.elapsed();
     println!("stopped after {took:?}, {:?} are allowed", DRAIN + BESIDE);
     assert!(took < 10 * (DRAIN + BESIDE), "{took:?}");
     assert!(status.success(), "{status}");
@@ -381,7 +381,7 @@ fn a_page_knows_a_stated_number_of_terms_the_first_ones() {
         assert!(known.contains(&*word(number, WORD_LETTERS)), "{number}");
     }
     assert!(!known.contains(&*word(MAX_TERMS, WORD_LETTERS)));
-    // Terms that are known are counted on, wherever they stand.
+    // Known terms are still counted, wherever they occur.
     let again = [
         words(1 << 20),
         format!("{} ", word(0, WORD_LETTERS)).into_bytes(),
@@ -409,14 +409,14 @@ fn page(content_type: &'static str, body: Vec<u8>) -> FetchedPage {
     }
 }
 
-/// What reading a page to its last term takes of the processor.
+/// CPU time of reading a page to its last term.
 fn cpu_time(page: &FetchedPage) -> Duration {
     let before = cpu_nanoseconds();
     black_box(count_terms(&parse::parse(page, &LIMITS)));
     Duration::from_nanos(cpu_nanoseconds() - before)
 }
 
-/// Of this thread: others are busy too.
+/// CPU time of this thread: other tests run in parallel.
 fn cpu_nanoseconds() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("a Linux");
     let first = text.split(' ').next().expect("three numbers");
@@ -444,8 +444,8 @@ fn ordinary_reference(number: usize) -> String {
     format!("mailto:qtlqmgasc{}myemdgze", word(number, 8))
 }
 
-/// Asserts that pages of colliding pieces take little more time than others. Few of them come
-/// first, so that what is quadratic shows itself in seconds and not in hours.
+/// Asserts that pages of colliding pieces take little more time than others. Small pages come
+/// first, so that quadratic behaviour fails in seconds and not in hours.
 fn assert_takes_no_longer(
     what: &str,
     colliding: fn(usize) -> String,
@@ -454,7 +454,7 @@ fn assert_takes_no_longer(
     for bytes in [256 << 10, PAGE_BYTES] {
         let page_of = |piece: fn(usize) -> String| page(HTML, pieces(bytes, piece));
         let (hostile, honest) = (page_of(colliding), page_of(ordinary));
-        // Once for the tables that are made on first use.
+        // Warm-up, for the tables that are built on first use.
         black_box(cpu_time(&page(HTML, words(1 << 10))));
         let honest = cpu_time(&honest);
         let hostile = cpu_time(&hostile);

@@ -1,7 +1,7 @@
 //! The house rules, as tests.
 //!
 //! The table of rooms in `src/lib.rs` is data: it says which room may import which, and
-//! every `use crate::…` in the code is held against it.
+//! every `use crate::…` in the code is checked against it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ const CONFINED: [(&str, &[&str]); 40] = [
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("anyhow", &["cli"]),
-    // What leaves the house as JSON.
+    // Rooms with JSON output.
     ("serde_json", &["verdicts", "service", "cli"]),
     ("toml", &["config", "lab"]),
     ("tracing_subscriber", &["telemetry"]),
@@ -45,7 +45,7 @@ const CONFINED: [(&str, &[&str]); 40] = [
         "humantime",
         &["config", "store", "fetch", "verdicts", "service", "cli"],
     ),
-    // Each room counts its own.
+    // Each room registers its own metrics.
     (
         "prometheus",
         &["telemetry", "store", "fetch", "external", "service"],
@@ -59,8 +59,8 @@ const CONFINED: [(&str, &[&str]); 40] = [
     ("rayon", &["classify", "training", "lab"]),
 ];
 
-/// Names that say nothing.
-const DRAWERS: [&str; 8] = [
+/// Module names without meaning.
+const MEANINGLESS_NAMES: [&str; 8] = [
     "util", "utils", "common", "helpers", "manager", "types", "misc", "core",
 ];
 
@@ -91,7 +91,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     files.into_iter().map(read).collect()
 }
 
-/// The room a file stands in; none for `lib.rs` and `main.rs`.
+/// The room of a file; none for `lib.rs` and `main.rs`.
 fn room(path: &Path) -> Option<String> {
     let relative = path.strip_prefix(root().join("src")).expect("below src");
     let first = relative.components().next()?.as_os_str().to_str()?;
@@ -234,7 +234,7 @@ fn crates_stay_in_their_rooms() {
     }
 }
 
-/// Commands, daemon and lab crawl by the same assembly, so that a strategy means the same in all.
+/// Commands, daemon and lab assemble crawls in one place, so that a strategy means the same in all.
 #[test]
 fn crawls_are_put_together_in_one_place() {
     // Where single sites are visited, or where the name of a strategy becomes a setting.
@@ -296,7 +296,7 @@ fn no_file_is_a_drawer() {
             .file_stem()
             .and_then(|stem| stem.to_str())
             .expect("a name");
-        assert!(!DRAWERS.contains(&stem), "{}", path.display());
+        assert!(!MEANINGLESS_NAMES.contains(&stem), "{}", path.display());
     }
 }
 
@@ -373,7 +373,7 @@ fn skipped_checks_are_counted_after_all_tests() {
     assert_eq!(last, Some(root().join("tests/zero_skipped.rs")));
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
     assert!(manifest.contains("[lib]\ndoctest = false\n"));
-    // So code in the documentation would never be tried.
+    // So code in the documentation would never be run.
     for (path, text) in sources() {
         let fences = text.lines().filter_map(|line| {
             let line = line.trim_start();
@@ -387,7 +387,7 @@ fn skipped_checks_are_counted_after_all_tests() {
     }
 }
 
-/// Whoever reads it elsewhere could pass without a word where it is not set.
+/// A test that reads it elsewhere could pass silently where it is not set.
 #[test]
 fn tests_ask_for_real_websites_in_one_place() {
     let variable = "var_os(\"SITESCOUT_CORPORA\")";

@@ -1,4 +1,5 @@
-//! Bodies of some fifty bytes that want as much memory as a window holds, from many hosts at once.
+//! Bodies of some fifty bytes whose decoders need the largest window, from many hosts at once: the
+//! memory for decoders stays limited.
 //!
 //! In a process of its own, because it measures the memory of the process. The servers run in it
 //! too, on a runtime of their own.
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use pathologies::process::{crawler_runtime, forget_most_memory, memory};
 use pathologies::{Fault, Pathologies};
 
-/// So many hosts answer at once.
+/// Hosts that respond at once.
 const HOSTS: usize = 64;
 
 /// Bodies are kept to the end of the test, so they are short: what is measured are decoders.
@@ -43,7 +44,7 @@ fn settings(web: &Pathologies) -> FetchSettings {
     settings
 }
 
-/// The same page of many hosts, asked for at once.
+/// Requests the same page from many hosts at once.
 fn fetch_all(crawler: &Runtime, live: &Arc<LiveWeb>, fault: Fault) -> Vec<FetchedPage> {
     crawler.block_on(async {
         let mut fetches = JoinSet::new();
@@ -58,7 +59,7 @@ fn fetch_all(crawler: &Runtime, live: &Arc<LiveWeb>, fault: Fault) -> Vec<Fetche
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "the figures are worth reading")]
+#[allow(clippy::print_stdout, reason = "prints the measurements")]
 fn the_windows_of_many_hosts_share_little_memory() {
     let servers = Runtime::new().expect("a runtime");
     let crawler = crawler_runtime();
@@ -66,7 +67,7 @@ fn the_windows_of_many_hosts_share_little_memory() {
     let metrics = FetchMetrics::register(&Metrics::new());
     let live = LiveWeb::new(&settings(&web), metrics, None).expect("usable settings");
     let live = Arc::new(live);
-    // What every fetch takes is not counted.
+    // Baseline: the memory that any fetch takes.
     drop(fetch_all(&crawler, &live, Fault::NoReason));
     for (fault, cut_at) in [
         (Fault::LargeWindow, None),
@@ -88,7 +89,7 @@ fn the_windows_of_many_hosts_share_little_memory() {
                     assert_eq!(page.body.len(), limit, "{fault:?}");
                     assert!(page.truncated && page.body.iter().all(|byte| *byte == b'x'));
                 }
-                // It is not what it says, and is taken as it is.
+                // It is not what its header declares, and is kept as it is.
                 None => assert_eq!(page.body.len() as u64, page.transfer.wire_bytes),
             }
         }

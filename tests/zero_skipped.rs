@@ -1,7 +1,7 @@
-//! The end of `cargo test`: which checks were skipped, and their number, also where it is zero.
+//! Prints at the end of `cargo test` which checks were skipped, and their number, even if zero.
 //!
-//! Not a test, but a program that cargo runs after all tests, because of its name, and whatever
-//! tests were asked for. If a test fails, cargo stops there, and the number is not printed.
+//! Not a test, but a program that cargo runs after all tests because of its name, whatever the test
+//! filter is. If a test fails, cargo stops there, and the number is not printed.
 
 #[path = "skips/mod.rs"]
 mod skips;

@@ -1,4 +1,4 @@
-//! What a process takes: CPU time and memory, as Linux counts them.
+//! CPU time and memory of a process, as Linux counts them.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// CPU time of all threads of a process, those that have ended among them.
+/// CPU time of all threads of a process, including those that have ended.
 ///
-/// Threads are remembered: what one did between the last look and its end is lost. Those
-/// that end while a bench is measured were idle for a while before.
+/// The last reading of each thread is kept: its time between that and its end is lost. Threads
+/// that end during a measurement were idle for a while before.
 #[derive(Debug)]
 pub(crate) struct CpuClock {
     threads: PathBuf,
     nanoseconds: HashMap<OsString, u64>,
 }
 
-/// A moment, by the CPU and by the clock on the wall.
+/// A moment, in CPU time and wall time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     cpu: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Moment {
 // === impl CpuClock ===
 
 impl CpuClock {
-    /// The clock of a process by its number, or of `self`.
+    /// The clock of a process by its id, or of `self`.
     pub(crate) fn of_process(process: &str) -> Self {
         Self {
             threads: PathBuf::from(format!("/proc/{process}/task")),
@@ -39,7 +39,7 @@ impl CpuClock {
     pub(crate) fn now(&mut self) -> Moment {
         for thread in fs::read_dir(&self.threads).expect("Linux") {
             let thread = thread.expect("a thread");
-            // It may have ended meanwhile.
+            // The thread may have ended meanwhile.
             let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else {
                 continue;
             };

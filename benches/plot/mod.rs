@@ -1,8 +1,8 @@
-//! Curves as a picture: an SVG that stands alone, legible on white and on black.
+//! Curves as a self-contained SVG, legible on light and dark backgrounds.
 
 use std::fmt::Write as _;
 
-/// Grey of the middle, which white and black both let stand out.
+/// A medium grey, legible on white and on black.
 const INK: &str = "#808080";
 
 const WIDTH: f64 = 760.0;
@@ -14,18 +14,18 @@ const RIGHT: f64 = 20.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 34.0;
 
-/// About so many lines cross a panel each way.
+/// Approximate number of grid lines in each direction.
 const GRID_LINES: f64 = 4.0;
 
-/// Panels below each other, over the same distance.
+/// Panels below each other, with a common x axis.
 #[derive(Debug)]
 pub(crate) struct Plot {
-    /// What is counted along the bottom.
+    /// Label of the x axis.
     pub(crate) along: &'static str,
     pub(crate) panels: Vec<Panel>,
 }
 
-/// A measure, and one or more ways to see it.
+/// One quantity, as one or more curves.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: &'static str,
@@ -40,16 +40,15 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What a curve looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stroke {
-    /// What was measured.
+    /// Measured values.
     Solid,
-    /// What was expected.
+    /// Expected values.
     Dashed,
 }
 
-/// From numbers to places in a panel.
+/// Maps values to coordinates in a panel.
 struct Scale {
     top: f64,
     most: (f64, f64),
@@ -123,7 +122,7 @@ impl Panel {
                     points.join(" ")
                 ),
             );
-            // Names of curves stand beside the title, each with a piece of its line.
+            // Legend beside the title: names of curves, each with a piece of its line.
             let left = WIDTH - RIGHT - 150.0 * (self.curves.len() - at) as f64;
             let (right, line_at, name_at) = (left + 24.0, title_at - 4.0, left + 30.0);
             push(
@@ -160,7 +159,7 @@ impl Scale {
         (LEFT + width * x / farthest, bottom - height * y / highest)
     }
 
-    /// Lines at round heights, ticks at round distances, and their numbers.
+    /// Grid lines and ticks at round values, with their labels.
     fn draw_grid(&self, svg: &mut String) {
         let (farthest, highest) = self.most;
         let step = round_step(highest);
@@ -202,7 +201,7 @@ fn push(svg: &mut String, line: &str) {
     writeln!(svg, "{line}").expect("memory takes all");
 }
 
-/// 1, 2 or 5 times a power of ten, a few of which make up the whole.
+/// A step of 1, 2 or 5 times a power of ten.
 fn round_step(whole: f64) -> f64 {
     let rough = (whole / GRID_LINES).max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(rough.log10().floor());
@@ -211,7 +210,7 @@ fn round_step(whole: f64) -> f64 {
     wide_enough.unwrap_or(10.0 * power)
 }
 
-/// Thousands and millions by their letters.
+/// A number with k for thousands and M for millions.
 fn short(number: f64) -> String {
     match number {
         _ if number >= 1e6 => format!("{} M", trimmed(number / 1e6)),

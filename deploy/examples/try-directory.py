@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tries directory.py against a daemon that crawls a generated web, killing both again and again.
+"""Tests directory.py against a daemon that crawls a generated web, killing both repeatedly.
 
     try-directory.py BINARY [--rounds N] [--seed SEED]
 
-Whatever is killed and whenever: in the end the directory has to hold exactly what `export` lists.
-Nothing here depends on how fast anything is; each wait ends when what is waited for has come.
+Whatever is killed and whenever: at the end the directory must hold exactly what `export` lists.
+Nothing here depends on speed; each wait ends when its condition holds.
 """
 
 import argparse
@@ -28,9 +28,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOPIC = "astronomy"
 SITES = 1_000
 TOKEN = "a-token-of-this-test"
-PATIENCE = 120  # seconds; nothing takes so long but what never comes
+TIMEOUT = 120  # seconds
 
-# The consumer with few entries an answer, so that there are many answers and transactions.
+# The consumer with few entries per response, so that there are many responses and transactions.
 CONSUMER = """
 import os, signal, sys
 import directory
@@ -44,14 +44,14 @@ def mortal(step):
         step(*arguments)
     return taken
 
-# It kills itself after so many entries; a negative number is never reached.
+# It kills itself after this many entries; a negative number means never.
 steps = int(sys.argv.pop(1))
 directory.put, directory.remove = mortal(directory.put), mortal(directory.remove)
 directory.LIMIT = 3
 directory.main()
 """
 
-# It imports directory.py, and leaves nothing beside it.
+# It imports directory.py, without leaving bytecode beside it.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
 
 checks = {"passed": 0, "failed": 0}
@@ -64,18 +64,18 @@ def check(is_well, what, detail=""):
 
 
 def until(holds, what):
-    """Waits until something holds, and returns it."""
-    end = time.monotonic() + PATIENCE
+    """Waits until `holds` returns something true, and returns that."""
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         found = holds()
         if found:
             return found
         time.sleep(0.05)
-    raise RuntimeError(f"waited in vain for {what}")
+    raise RuntimeError(f"timeout while waiting for {what}")
 
 
 def free_port():
-    """Below those that the system gives to connections: while the daemon is down, it stays free."""
+    """A port below the ephemeral ones, so that it stays free while the daemon is down."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -84,7 +84,7 @@ def free_port():
 
 
 class Process:
-    """A program that is started and killed often, with one log for all its lives."""
+    """A program that is started and killed often, with one log for all its runs."""
 
     every = []
 
@@ -107,22 +107,22 @@ class Process:
             return None
         with contextlib.suppress(ProcessLookupError):
             self.running.send_signal(how)
-        code = self.running.wait(PATIENCE)
+        code = self.running.wait(TIMEOUT)
         self.running = None
         return code
 
-    def demand_alive(self):
+    def assert_alive(self):
         if self.running is None or self.running.poll() is not None:
-            raise RuntimeError(f"the {self.name} has ended by itself:\n{self.said()[-2000:]}")
+            raise RuntimeError(f"the {self.name} has exited:\n{self.output()[-2000:]}")
 
-    def said(self):
+    def output(self):
         return self.log.read_text(errors="replace")
 
 
 class Trial:
     def __init__(self, binary, place, rounds, seed):
         self.binary, self.place, self.rounds = binary, place, rounds
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.state = place / "state"
         self.database = place / "directory.sqlite"
         self.api = f"http://127.0.0.1:{free_port()}"
@@ -150,11 +150,11 @@ class Trial:
         return done.stdout
 
     def once(self, *arguments):
-        """Runs the consumer as people do, to the end of the feed."""
+        """Runs the unmodified consumer to the end of the feed."""
         arguments = arguments or self.arguments()
         command = [sys.executable, HERE / "directory.py", *arguments, "--once"]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
 
     def die_within(self, database, steps):
@@ -165,14 +165,14 @@ class Trial:
             env=ENVIRONMENT,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         if done.returncode not in (0, -signal.SIGKILL):
-            raise RuntimeError(f"a consumer that was to be killed says {done.stderr}")
+            raise RuntimeError(f"a consumer that was to be killed failed: {done.stderr}")
         return done.returncode == -signal.SIGKILL
 
-    # --- what there is to crawl, and who crawls ---
+    # --- web, model and settings ---
 
     def prepare(self):
         truth = self.tool("serve-web", "--sites", str(SITES), "--truth")
@@ -188,16 +188,16 @@ class Trial:
         topic = self.place / "models" / TOPIC / "topic.toml"
         topic.write_text(f'name = "{TOPIC}"\nstart_sites = {starts}\n')
         self.web.start()
-        until(lambda: self.web.demand_alive() or "\nresolve" in self.web.said(), "the web")
+        until(lambda: self.web.assert_alive() or "\nresolve" in self.web.output(), "the web")
         self.configure(self.state)
 
     def configure(self, state):
-        fetch = self.web.said()
+        fetch = self.web.output()
         fetch = fetch[fetch.index("[fetch]") :]
         (self.place / "daemon.toml").write_text(
             f"""{fetch}
 [fetch.politeness]
-# Slow enough to be still crawling when the last of them is killed.
+# Slow enough to be still crawling at the last kill.
 pause = "100 ms"
 [external]
 crawlers = 4
@@ -216,77 +216,77 @@ token_file = "token"
 
     # --- the API ---
 
-    def ask(self, method, path, body=None):
+    def request(self, method, path, body=None):
         sent = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.api + path, sent, headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=PATIENCE) as answer:
-            text = answer.read().decode()
-        if answer.headers.get_content_type() == "application/x-ndjson":
+        with opener.open(request, timeout=TIMEOUT) as response:
+            text = response.read().decode()
+        if response.headers.get_content_type() == "application/x-ndjson":
             return [json.loads(line) for line in text.split("\n") if line]
         return json.loads(text) if text else None
 
     def topic(self):
-        """The topic as the daemon tells of it, once it does."""
+        """The topic as the daemon reports it, once it does."""
 
-        def told():
-            self.daemon.demand_alive()
+        def opened():
+            self.daemon.assert_alive()
             with contextlib.suppress(OSError):
-                # Until it is opened there is nothing to decide on.
-                topic = self.ask("GET", f"/v1/topics/{TOPIC}")
+                # While it is starting there is nothing to decide on.
+                topic = self.request("GET", f"/v1/topics/{TOPIC}")
                 return topic if topic["state"] != "starting" else None
 
-        return until(told, "the daemon")
+        return until(opened, "the daemon")
 
     def pause(self):
         self.topic()
-        self.ask("POST", f"/v1/topics/{TOPIC}/pause")
-        until(lambda: self.topic()["state"] == "idle", "the crawl to rest")
+        self.request("POST", f"/v1/topics/{TOPIC}/pause")
+        until(lambda: self.topic()["state"] == "idle", "the crawl to become idle")
 
     def resume(self):
-        self.ask("POST", f"/v1/topics/{TOPIC}/resume")
+        self.request("POST", f"/v1/topics/{TOPIC}/resume")
 
     def sites(self, verdict):
-        """Hosts that no editor has spoken about yet."""
-        asked = f"/v1/sites?topic={TOPIC}&verdict={verdict}&decision=none&limit=1000"
-        sites = self.ask("GET", asked)["sites"]
+        """Hosts without a decision."""
+        path = f"/v1/sites?topic={TOPIC}&verdict={verdict}&decision=none&limit=1000"
+        sites = self.request("GET", path)["sites"]
         return [site["host"] for site in sites if site["host"] not in self.blocked]
 
     def decide(self, host, decision):
         path = f"/v1/topics/{TOPIC}/sites/{host}/decision"
         if decision is None:
-            self.ask("DELETE", path)
+            self.request("DELETE", path)
             del self.decided[host]
         else:
-            self.ask("PUT", path, {"decision": decision, "note": "of the test"})
+            self.request("PUT", path, {"decision": decision, "note": "of the test"})
             self.decided[host] = decision
 
     def block(self, host, is_blocked=True):
         path = f"/v1/blocks/{host}"
         if is_blocked:
-            self.ask("PUT", path, {"note": "of the test"})
+            self.request("PUT", path, {"note": "of the test"})
             self.blocked.add(host)
         else:
-            self.ask("DELETE", path)
+            self.request("DELETE", path)
             self.blocked.remove(host)
 
     def edit(self):
-        """Some editor or operator wants something, whatever is possible by now."""
+        """A random action of an editor or operator, of those possible now."""
         relevant, irrelevant = self.sites("relevant"), self.sites("irrelevant")
-        wishes = []
-        # Most of the list stays, so that there is a list.
+        actions = []
+        # Keeps most of the list, so that there is one.
         if len(relevant) > 6:
-            wishes.append(lambda: self.decide(self.chance.choice(relevant), "reject"))
-            wishes.append(lambda: self.block(self.chance.choice(relevant)))
+            actions.append(lambda: self.decide(self.rng.choice(relevant), "reject"))
+            actions.append(lambda: self.block(self.rng.choice(relevant)))
         if irrelevant:
-            wishes.append(lambda: self.decide(self.chance.choice(irrelevant), "accept"))
+            actions.append(lambda: self.decide(self.rng.choice(irrelevant), "accept"))
         if len(self.decided) > 2:
-            wishes.append(lambda: self.decide(self.chance.choice(sorted(self.decided)), None))
+            actions.append(lambda: self.decide(self.rng.choice(sorted(self.decided)), None))
         if len(self.blocked) > 1:
-            wishes.append(lambda: self.block(self.chance.choice(sorted(self.blocked)), False))
-        if wishes:
-            self.chance.choice(wishes)()
+            actions.append(lambda: self.block(self.rng.choice(sorted(self.blocked)), False))
+        if actions:
+            self.rng.choice(actions)()
 
     # --- what the directory holds ---
 
@@ -299,7 +299,7 @@ token_file = "token"
         return {host for (host,) in self.rows("SELECT host FROM sites")}
 
     def listed_host(self):
-        """A site that the machine has put on the list, and that has arrived."""
+        """A site that the model put on the list, and that is in the directory."""
         held = self.hosts()
         return next((host for host in self.sites("relevant") if host in held), None)
 
@@ -310,38 +310,38 @@ token_file = "token"
         return self.rows("SELECT last_seq FROM feed")[0][0]
 
     def compare(self, state, when):
-        """The directory against the list, which the store must be free for."""
+        """Compares the directory with the exported list; the daemon must be down."""
         export = ["export", "--topic", TOPIC, "--state", state, "--format"]
         listed = self.tool(*export, "txt").split()
-        said = [json.loads(line) for line in self.tool(*export, "jsonl").splitlines()]
+        exported = [json.loads(line) for line in self.tool(*export, "jsonl").splitlines()]
         held = self.hosts()
         missing, surplus = sorted(set(listed) - held), sorted(held - set(listed))
         detail = f"missing {missing}, surplus {surplus}" if missing or surplus else ""
         check(held == set(listed), f"{when} the directory holds the {len(listed)} sites", detail)
         sites = set(self.rows("SELECT host, confidence, start, decision FROM sites"))
         fields = ("host", "confidence", "start", "decision")
-        expected = {tuple(site[field] for field in fields) for site in said}
+        expected = {tuple(site[field] for field in fields) for site in exported}
         detail = str(sorted(expected ^ sites, key=str)[:4]) if sites != expected else ""
         check(sites == expected, f"{when} confidences and decisions agree", detail)
         return set(listed)
 
-    def await_word(self, word, after=0):
-        """Waits until the consumer says something."""
+    def await_output(self, word, after=0):
+        """Waits until the consumer prints something."""
 
         def is_said():
-            self.consumer.demand_alive()
-            return word in self.consumer.said()[after:]
+            self.consumer.assert_alive()
+            return word in self.consumer.output()[after:]
 
-        until(is_said, f"the consumer to say `{word}`")
+        until(is_said, f"the consumer to print `{word}`")
 
     # --- the parts ---
 
     def live(self):
-        """Without any killing but one: news arrive, and a daemon that goes is waited for."""
+        """Changes arrive, and the consumer survives one kill of the daemon."""
         self.daemon.start()
         self.topic()
         self.consumer.start()
-        self.await_word("up to date")
+        self.await_output("up to date")
         until(lambda: len(self.hosts()) >= 6, "the first sites")
         check(True, "sites arrive while they are found")
 
@@ -362,38 +362,38 @@ token_file = "token"
         check(True, "a blocked site leaves it")
 
         self.daemon.end()
-        self.await_word("the daemon is away")
+        self.await_output("the daemon is unavailable")
         self.daemon.start()
-        self.await_word("the daemon is back")
-        said = self.consumer.said()
-        is_brief = said.count("is away") == said.count("is back") == 1
-        check(is_brief, "it says once that the daemon is away, and once that it is back")
+        self.await_output("the daemon is back")
+        output = self.consumer.output()
+        is_brief = output.count("is unavailable") == output.count("is back") == 1
+        check(is_brief, "it reports once that the daemon is unavailable, and once that it is back")
 
     def kill_for(self, rounds):
         for _ in range(rounds):
-            time.sleep(self.chance.uniform(0.0, 1.2))
-            self.daemon.demand_alive()
-            self.consumer.demand_alive()
-            victims = self.chance.choice(
+            time.sleep(self.rng.uniform(0.0, 1.2))
+            self.daemon.assert_alive()
+            self.consumer.assert_alive()
+            victims = self.rng.choice(
                 [[self.daemon], [self.consumer], [self.daemon, self.consumer]]
             )
             for victim in victims:
                 victim.end()
-            time.sleep(self.chance.choice([0.0, 0.1, 0.8]))
-            self.chance.shuffle(victims)
+            time.sleep(self.rng.choice([0.0, 0.1, 0.8]))
+            self.rng.shuffle(victims)
             for victim in victims:
                 victim.start()
-            if self.chance.random() < 0.3:
+            if self.rng.random() < 0.3:
                 # While it starts.
-                time.sleep(self.chance.uniform(0.0, 0.4))
+                time.sleep(self.rng.uniform(0.0, 0.4))
                 victims[0].end()
                 victims[0].start()
             self.topic()
-            for _ in range(self.chance.randrange(4)):
+            for _ in range(self.rng.randrange(4)):
                 self.edit()
 
     def back_up(self):
-        """Of a topic that is paused, so that the copy stays as it is when a daemon has it."""
+        """Of a paused topic, so that a daemon does not change the restored copy."""
         self.pause()
         code = self.daemon.end(signal.SIGTERM)
         self.tool("export", "--everything", "--state", self.state, "--out", "backup.jsonl")
@@ -404,7 +404,7 @@ token_file = "token"
 
     def settle(self):
         """All that was found and decided is in the directory, and nothing else."""
-        # After the backup, whatever chance has chosen: its list is another one.
+        # So that the list differs from the backup, whatever was chosen at random.
         self.decide(until(self.other_host, "an irrelevant site"), "accept")
         until(lambda: self.topic()["finds"] >= 16, "enough sites")
         self.pause()
@@ -412,7 +412,7 @@ token_file = "token"
         check(code == 0, "SIGTERM ends the consumer", "" if code == 0 else str(code))
         done = self.once()
         check(done.returncode == 0, "--once reads to the end", done.stderr)
-        feed = self.ask("GET", f"/v1/feed?topic={TOPIC}&limit=10000")
+        feed = self.request("GET", f"/v1/feed?topic={TOPIC}&limit=10000")
         changes = [entry["change"] for entry in feed]
         other = self.place / "mortal.sqlite"
         deaths = sum(self.die_within(other, steps) for steps in range(12))
@@ -424,9 +424,10 @@ token_file = "token"
             opened.execute("UPDATE sites SET host = 'x' || host WHERE decision IS NULL")
         self.once(*self.arguments(database=other), "--rebuild")
         is_same = self.rows(sites) == self.rows(sites, other)
-        check(is_same, "--rebuild mends whatever is wrong")
+        check(is_same, "--rebuild repairs a wrong directory")
         code = self.daemon.end(signal.SIGTERM)
-        check(code == 0, "SIGTERM ends the daemon", "" if code == 0 else self.daemon.said()[-2000:])
+        detail = "" if code == 0 else self.daemon.output()[-2000:]
+        check(code == 0, "SIGTERM ends the daemon", detail)
         listed = self.compare(self.state, "after all the killing")
         accepted = {host for host, decision in self.decided.items() if decision == "accept"}
         rejected = set(self.decided) - accepted
@@ -441,27 +442,27 @@ token_file = "token"
         restored = self.place / "restored"
         self.tool("import", "backup.jsonl", "--state", restored)
         self.configure(restored)
-        said = len(self.consumer.said())
+        before_rebuild = len(self.consumer.output())
         self.daemon.start()
         is_paused = self.topic()["reason"] == "paused"
-        last = self.ask("GET", "/v1/status")["last_seq"]
+        last = self.request("GET", "/v1/status")["last_seq"]
         check(is_paused and last < number, f"a daemon on the backup has numbers up to {last}")
-        # In the middle of building anew: the first time it has not taken in anything yet.
+        # In the middle of a rebuild: the first time before any entry is written.
         deaths = [self.die_within(self.database, steps) for steps in (0, 5)]
         is_going_on = all(deaths) and 0 < self.last_seq() <= last
-        check(is_going_on, "a consumer that is killed while it builds anew goes on with that")
-        # Readers must not find half a list in the meantime.
-        feed = self.ask("GET", f"/v1/feed?topic={TOPIC}&limit=10000")
+        check(is_going_on, "a consumer that is killed during a rebuild resumes it")
+        # Readers must not see half a list meanwhile.
+        feed = self.request("GET", f"/v1/feed?topic={TOPIC}&limit=10000")
         dropped = {entry["host"] for entry in feed if entry["change"] in ("dropped", "alias")}
-        check(before - dropped <= self.hosts(), "and has dropped nothing that it was not told to")
+        check(before - dropped <= self.hosts(), "and has removed only what the feed dropped")
         self.consumer.start()
-        self.await_word("up to date", said)
+        self.await_output("up to date", before_rebuild)
         held = self.hosts()
         self.resume()
         host = until(self.other_host, "an irrelevant site")
         self.decide(host, "accept")
-        until(lambda: host in self.hosts(), "news of the restored daemon")
-        check(held != before, "it ends with another list, and follows on")
+        until(lambda: host in self.hosts(), "changes of the restored daemon")
+        check(held != before, "it ends with another list, and continues to follow")
         self.pause()
         self.consumer.end()
         done = self.once()
@@ -470,13 +471,13 @@ token_file = "token"
         self.compare(restored, "after the restore")
 
     def complain(self):
-        """What it says when it cannot do what it is asked to. The daemon runs."""
+        """Errors of the consumer. The daemon runs."""
 
         def refused(what, part, *arguments):
             done = self.once(*arguments)
             is_clear = done.returncode == 1 and part in done.stderr
             is_clear = is_clear and "Traceback" not in done.stderr
-            check(is_clear, f"{what} is told", "" if is_clear else f"it said {done.stderr!r}")
+            check(is_clear, f"{what} is reported", "" if is_clear else f"it printed {done.stderr!r}")
 
         fresh = self.place / "fresh.sqlite"
         refused("an unknown topic", "no topic `knitting`", *self.arguments("knitting", fresh))
@@ -488,18 +489,18 @@ token_file = "token"
         with mock([401]) as address:
             refused("a wrong token", "--token-file", *self.arguments(TOPIC, fresh, address))
         with mock(["page"]) as address:
-            refused("another server", "does not answer as", *self.arguments(TOPIC, fresh, address))
+            refused("another server", "is not the feed", *self.arguments(TOPIC, fresh, address))
         with mock([503, 429, 200]) as address:
             began = time.monotonic()
             done = self.once(*self.arguments(TOPIC, fresh, address))
             took = time.monotonic() - began
             is_polite = done.returncode == 0 and took >= 2
-            check(is_polite, "a busy daemon is given its time", done.stderr)
+            check(is_polite, "Retry-After is respected", done.stderr)
 
 
 @contextlib.contextmanager
 def mock(answers):
-    """A server that answers so, one after the other."""
+    """A server that sends these responses, one after the other."""
     answers = iter(answers)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -523,33 +524,33 @@ def mock(answers):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Tries directory.py against a daemon.")
+    parser = argparse.ArgumentParser(description="Tests directory.py against a daemon.")
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=12, help="how often something is killed")
-    parser.add_argument("--seed", type=int, default=1, help="what is killed, and when")
-    asked = parser.parse_args()
+    parser.add_argument("--seed", type=int, default=1, help="random seed")
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as place:
-        trial = Trial(asked.binary.resolve(), pathlib.Path(place), asked.rounds, asked.seed)
+        trial = Trial(options.binary.resolve(), pathlib.Path(place), options.rounds, options.seed)
         try:
             trial.prepare()
             trial.live()
-            trial.kill_for(asked.rounds // 2)
+            trial.kill_for(options.rounds // 2)
             trial.back_up()
-            trial.kill_for(asked.rounds - asked.rounds // 2)
-            check(True, f"killed {asked.rounds} times, they go on")
+            trial.kill_for(options.rounds - options.rounds // 2)
+            check(True, f"killed {options.rounds} times, they continue")
             trial.complain()
             trial.settle()
             trial.restore()
-            check("Traceback" not in trial.consumer.said(), "no tracebacks")
-        except Exception as error:  # whatever it is, processes are ended and logs are shown
-            check(False, "it goes to its end", f"{type(error).__name__}: {error}")
+            check("Traceback" not in trial.consumer.output(), "no tracebacks")
+        except Exception as error:  # processes are always killed and logs shown
+            check(False, "the test completes", f"{type(error).__name__}: {error}")
         finally:
             for process in Process.every:
                 process.end()
         if checks["failed"]:
             for process in Process.every:
-                print(f"=== {process.name}\n{process.said()[-3000:]}", file=sys.stderr)
+                print(f"=== {process.name}\n{process.output()[-3000:]}", file=sys.stderr)
     print(f"{checks['passed']} passed, {checks['failed']} failed")
     sys.exit(1 if checks["failed"] else 0)
 

@@ -1,4 +1,4 @@
-//! Any bytes are an archive or an error; what the index promises can be read.
+//! Any bytes are an archive or an error; every indexed page can be read.
 #![no_main]
 
 use std::fs;
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert!(captures <= archive.records());
-    // The strict reader accepts exactly what the lenient one has nothing against.
+    // The strict reader accepts exactly the files in which the lenient one finds no damage.
     settings.archive.damaged = DamagePolicy::Refuse;
     let is_damaged = archive.problems().iter().any(|(_, problem)| problem.kind.is_damage());
     assert_eq!(Archive::open(&[file.path()], &settings).is_err(), is_damaged);

@@ -1,4 +1,4 @@
-//! Any bytes under any content type give a page, and its promises hold.
+//! Any bytes under any content type give a page, and its invariants hold.
 #![no_main]
 
 use bytes::Bytes;
@@ -47,8 +47,8 @@ fuzz_target!(|data: &[u8]| {
         assert_ne!(link.site, site);
         assert_eq!(link.page.as_str().parse().as_ref(), Ok(&link.page));
     }
-    // A byte of a charset becomes at most three of UTF-8, and an entity is never shorter
-    // than what it stands for.
+    // A byte of any charset becomes at most three of UTF-8, and an entity is never shorter
+    // than its character.
     assert!(parsed.text.len() <= 3 * body.len() + 100);
     parse::words::for_each_term(&parsed, |_, term| assert!(!term.is_empty()));
 });

@@ -1,60 +1,56 @@
-//! What a score is worth, learned from sites that the classifier had not seen.
+//! From scores to confidences, learned from sites that the classifier had not seen.
 //!
-//! Scores of held-out pages, from a cross-validation by site, show two things. How they
-//! spread tells which score deserves which confidence: a sigmoid is fitted to them (Platt:
-//! Probabilistic Outputs for Support Vector Machines, 1999). How often they fall on the
-//! wrong side is `p_err` (paper 4.3.3; the paper's table 2 prints the accuracy there).
+//! The input are scores of held-out pages from a cross-validation by site. A sigmoid fitted to them
+//! maps scores to confidences (Platt: Probabilistic Outputs for Support Vector Machines, 1999). The
+//! rate of scores on the wrong side is `p_err` (paper 4.3.3; the paper's table 2 prints the accuracy
+//! there).
 //!
-//! Pages are not equally reliable. Each [`PageKind`] has an error of its own, pulled towards
-//! that of all pages as far as it has few sites to learn from. The sigmoid is one for all:
-//! with one for each kind real sites were judged a little worse, in both dealings of the folds
-//! that were tried.
+//! Pages are not equally reliable. Each [`PageKind`] has its own error, shrunk towards that of all
+//! pages the fewer sites it was learned from. All kinds share one sigmoid: with one for each kind
+//! real sites were judged a little worse, with both random assignments of folds that were tried.
 //!
-//! Deviations from the paper: the error is balanced, the mean of the errors of both
-//! classes, because with few target sites among many others plain accuracy looks splendid
-//! for a classifier that never says yes. And sites weigh alike, not pages.
+//! Deviations from the paper: the error is balanced, the mean of the errors of both classes, because
+//! with few target sites among many others plain accuracy is high for a classifier that never finds
+//! one. And sites have equal weights, not pages.
 //!
-//! The classes weigh neither alike nor as in training, but in between ([`MIX`]): alike, a
-//! rare topic drowns in false finds; as in training, each page would repeat the rarity of
-//! the topic, which is a property of the corpus, not of the page.
+//! The weights of the classes are neither equal nor as in training, but in between ([`MIX`]): with
+//! equal ones most finds for a rare topic are false; with those of training each page would count the
+//! rarity of the topic again, which is a property of the corpus, not of the page.
 
 use serde::{Deserialize, Serialize};
 
 use crate::web::{PageConfidence, PageKind};
 
-/// How far the classes weigh as in training: 0 is alike, 1 is as in training, on the scale
-/// of log-odds.
+/// Weights of the classes, interpolated in log-odds: 0 is equal, 1 is as in training.
 const MIX: f64 = 0.75;
 
-/// How many sites' worth of trust the error of all pages has against that of one kind.
+/// Weight, in sites, of the error of all pages against that of one kind.
 const INERTIA: f64 = 20.0;
 
-/// How many sites' worth of trust there is in the classifier's own scale.
+/// Weight, in sites, of the prior that scores are log-odds already.
 const PRIOR_TRUST: f64 = 1e-2;
 
-/// Errors are never taken to be smaller: so few sites cannot show more.
+/// Lower bound of errors: training sites are too few to prove a smaller one.
 const MIN_ERROR: f64 = 0.02;
 
-/// A classifier that is wrong every second time knows nothing.
+/// Upper bound of errors: a classifier with 1/2 has learned nothing.
 const MAX_ERROR: f64 = 0.49;
 
-/// From here on a classifier is no use.
+/// With this error a classifier is useless.
 const HOPELESS_ERROR: f64 = 0.45;
 
 /// The score of a page by a classifier that had not seen its site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct HeldOutPage {
-    /// What the classifier said.
     pub(crate) score: f64,
-    /// What kind of page it is.
     pub(crate) kind: PageKind,
     /// Whether its site is of the target class.
     pub(crate) is_target: bool,
-    /// How much it counts: the pages of a site and kind share the weight 1.
+    /// The pages of a site and kind share the weight 1.
     pub(crate) weight: f64,
 }
 
-/// What scores are worth, by kind of page.
+/// Maps scores to confidences, by kind of page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Calibration {
     kinds: [KindCalibration; 3],
@@ -62,22 +58,21 @@ pub(crate) struct Calibration {
     p_err: f64,
 }
 
-/// What scores of one kind of page are worth.
+/// The calibration of one kind of page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KindCalibration {
     /// Log-odds per score.
     pub(crate) slope: f64,
     /// Log-odds at score zero.
     pub(crate) offset: f64,
-    /// How often the confidence is on the wrong side of 1/2, both classes weighing alike.
+    /// How often the confidence is on the wrong side of 1/2, with equal weights of the classes.
     pub(crate) p_err: f64,
 }
 
 // === impl Calibration ===
 
 impl Calibration {
-    /// Takes scores for log-odds and knows nothing of errors: for when there is nothing to
-    /// learn from.
+    /// Takes scores for log-odds and assumes an error: for when there is nothing to learn from.
     pub(crate) const BLIND: Self = Self {
         kinds: [KindCalibration {
             slope: 1.0,
@@ -87,7 +82,7 @@ impl Calibration {
         p_err: 0.25,
     };
 
-    /// Learns from held-out pages. Where one class is missing nothing can be learned.
+    /// Learns from held-out pages; [`Self::BLIND`] if a class is missing.
     #[must_use]
     pub(crate) fn fit(pages: &[HeldOutPage]) -> Self {
         let Some(sample) = Sample::new(pages) else {
@@ -115,14 +110,14 @@ impl Calibration {
         }
     }
 
-    /// The confidence that a score deserves.
+    /// The confidence of a score.
     #[must_use]
     pub(crate) fn confidence(&self, score: f64, kind: PageKind) -> PageConfidence {
         let of_kind = self.of_kind(kind);
         PageConfidence::from_log_odds(of_kind.slope * score + of_kind.offset)
     }
 
-    /// What is known about pages of one kind.
+    /// The calibration of one kind of page.
     #[must_use]
     pub(crate) fn of_kind(&self, kind: PageKind) -> &KindCalibration {
         &self.kinds[kind as usize]
@@ -134,7 +129,7 @@ impl Calibration {
         self.p_err >= HOPELESS_ERROR
     }
 
-    /// Whether all numbers are such that confidences come out.
+    /// Whether all numbers are finite and in range.
     pub(super) fn is_sound(&self) -> bool {
         let is_error = |error: f64| (0.0..0.5).contains(&error);
         let is_sound = |kind: &KindCalibration| {
@@ -163,7 +158,7 @@ impl Sigmoid {
         offset: 0.0,
     };
 
-    /// Everything is as likely as not.
+    /// Confidence 1/2 for every score.
     const INDIFFERENT: Self = Self {
         slope: 0.0,
         offset: 0.0,
@@ -174,10 +169,10 @@ impl Sigmoid {
     }
 }
 
-/// Held-out pages of both classes, weighed as the calibration wants them.
+/// Held-out pages of both classes, weighted by [`MIX`].
 struct Sample<'a> {
     pages: &'a [HeldOutPage],
-    /// By which the weights of other and target pages are multiplied.
+    /// Factors for the weights of other and target pages.
     factors: [f64; 2],
     sites: f64,
 }
@@ -209,9 +204,9 @@ impl<'a> Sample<'a> {
         page.weight * self.factors[usize::from(page.is_target)]
     }
 
-    /// Maximum likelihood by Newton's method, pulled a little towards the classifier's own
-    /// scale, so that classes which do not overlap have a finite slope. Scores are measured
-    /// in their own standard deviation.
+    /// Maximum likelihood by Newton's method, with a weak prior for the classifier's own scale, so
+    /// that the slope is finite if the classes do not overlap. Scores are in units of their standard
+    /// deviation.
     fn sigmoid(&self) -> Sigmoid {
         let unit = self.spread().max(1e-9);
         let trust = PRIOR_TRUST;
@@ -240,7 +235,7 @@ impl<'a> Sample<'a> {
                 (curvature.2 * gradient.0 - curvature.1 * gradient.1) / determinant,
                 (curvature.0 * gradient.1 - curvature.1 * gradient.0) / determinant,
             );
-            // Newton may leap where the classes hardly overlap.
+            // Newton steps can be too large where the classes hardly overlap.
             let leap = step.0.abs().max(step.1.abs()).max(1.0);
             slope -= step.0 / leap;
             offset -= step.1 / leap;
@@ -248,8 +243,8 @@ impl<'a> Sample<'a> {
                 break;
             }
         }
-        // Scores that count backwards: the classifier learned nothing that holds on other
-        // sites, and the offset alone would judge every site alike. No page then speaks.
+        // Without a positive slope the classifier learned nothing that holds on other sites, and the
+        // offset alone would judge all sites the same. Then every confidence is 1/2.
         if slope > 0.0 {
             Sigmoid {
                 slope: slope / unit,
@@ -324,7 +319,7 @@ mod tests {
         assert!((home.p_err - 0.25).abs() < 1e-3, "{home:?}");
         let confidence = calibration.confidence(1.0, PageKind::Homepage);
         assert!((confidence.get() - 0.75).abs() < 1e-3);
-        // Kinds that were never seen share what is known of all pages.
+        // Kinds that were never seen have the error of all pages.
         assert!((calibration.of_kind(PageKind::Deep).p_err - 0.25).abs() < 1e-3);
     }
 
@@ -374,7 +369,7 @@ mod tests {
     fn without_both_classes_nothing_is_learned() {
         assert_eq!(Calibration::fit(&[]), Calibration::BLIND);
         assert_eq!(Calibration::fit(&[held_out(3.0, true)]), Calibration::BLIND);
-        // All scores alike: nothing to tell apart, but no division by zero either.
+        // All scores equal: nothing to learn, but no division by zero either.
         let calibration = Calibration::fit(&[held_out(2.0, true), held_out(2.0, false)]);
         let confidence = calibration.confidence(2.0, PageKind::Inner);
         assert!((0.0..=1.0).contains(&confidence.get()));

@@ -1,22 +1,22 @@
 //! The paper's page classifier: the nearest of several centroids per class (4.3.1).
 //!
-//! A class is many kinds of page: home, contact, links, products. So the training pages of
+//! A class has many kinds of page: home, contact, links, products. So the training pages of
 //! each class are clustered by k-means, and a class is the set of its centroids, `CS_t` and
-//! `CS_o`. The closer centroid speaks:
+//! `CS_o`. The nearest centroid of each decides:
 //!
 //! ```text
 //! d_k = (1 − cos(p, nearest of CS_k)) / 2        in [ε, 1 − ε]
 //! Pr[p|k] = ln d_k / (ln d_t + ln d_o)
 //! ```
 //!
-//! Deviations. The printed formula sums over an index that cannot be meant; this reading
-//! adds up to 1, grows with closeness, and comes out near 1/2 far from everything, as the
-//! paper says it should. It needs *half* the cosine distance: with the plain one, pages at
+//! Deviations. The printed formula sums over an index that is a misprint; this reading
+//! sums up to 1, grows with closeness, and is near 1/2 far from all centroids, as the
+//! paper requires. It needs *half* the cosine distance: with the plain one, pages at
 //! 0.9 and 1.0 would be certain. Vectors are projected to a few dimensions by latent
 //! semantic analysis before they are clustered, which finds better clusters in a tenth of
-//! the time, since linfa's k-means wants dense vectors. Pages are drawn by their weights, so
-//! that sites count alike, not pages. And what leaves here is a score: like that of any
-//! classifier it is calibrated on held-out sites before it becomes a confidence.
+//! the time, since linfa's k-means needs dense vectors. Pages are drawn by their weights, so
+//! that sites count equally, not pages. The result is a score, calibrated on held-out sites like
+//! that of any classifier before it becomes a confidence.
 
 use linfa::DatasetBase;
 use linfa::traits::Fit;
@@ -37,24 +37,24 @@ use super::{Aspect, PageClassifier};
 /// How a centroid classifier is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CentroidParams {
-    /// The dimensions that pages are projected to.
+    /// Number of dimensions that pages are projected to.
     pub(crate) dimensions: usize,
-    /// The most kinds of page in the target class.
+    /// Maximum number of centroids of the target class.
     pub(crate) target_centroids: usize,
-    /// The most kinds of page in the other class.
+    /// Maximum number of centroids of the other class.
     pub(crate) other_centroids: usize,
-    /// Where chance comes from.
+    /// Random seed.
     pub(crate) seed: u64,
 }
 
-/// Distances stay this far from 0 and 1, where the logarithm says nothing useful.
+/// Distances are kept this far from 0 and 1, where the formula is undefined.
 const EPSILON: f64 = 1e-6;
 
-/// The projection, and the centroids of each class, are learned from so many pages at most,
-/// evenly drawn: more take longer and change little.
+/// Maximum number of pages, evenly drawn, from which the projection and the centroids of each class
+/// are learned: more take longer and change little.
 const MAX_PAGES: usize = 1_500;
 
-/// Each centroid stands for at least so many pages.
+/// At most one centroid per this many pages, rounded up.
 const PAGES_PER_CENTROID: usize = 4;
 
 /// Power iterations of the randomised projection (Halko, Martinsson, Tropp: Finding
@@ -119,7 +119,7 @@ impl CentroidClassifier {
         (nearest(&self.target), nearest(&self.other))
     }
 
-    /// Whether the tables have the length that `features` terms need, and hold numbers.
+    /// Whether the tables have the right length for `features` terms, and finite numbers.
     pub(super) fn is_sound(&self, features: usize) -> bool {
         let is_whole = |table: &[f32]| table.len().is_multiple_of(self.dimensions.max(1));
         let tables = [&self.projection, &self.target, &self.other];
@@ -173,8 +173,8 @@ impl PageClassifier for CentroidClassifier {
         log_distance_confidence(target, other).log_odds()
     }
 
-    /// A feature speaks for the nearest target centroid as far as it pulls the page there
-    /// rather than to the nearest other one.
+    /// The difference of a feature's contributions to the cosines with the nearest target centroid
+    /// and the nearest other one.
     fn contributions(&self, page: &PageVector) -> Vec<(Feature, f64)> {
         let point = self.project(page);
         let (Some((target, _)), Some((other, _))) = (
@@ -217,7 +217,7 @@ impl PageClassifier for CentroidClassifier {
     }
 }
 
-/// A few directions in which pages differ most.
+/// The principal directions in which pages differ.
 struct Projection {
     /// One row for each feature.
     matrix: Array2<f64>,
@@ -281,8 +281,8 @@ impl Projection {
     }
 }
 
-/// At most [`MAX_PAGES`] pages that say something, drawn evenly by weight: a page comes as
-/// often as its weight deserves.
+/// At most [`MAX_PAGES`] pages with known terms, drawn systematically and in proportion to their
+/// weights; a page can be drawn more than once.
 fn draw<'a>(pages: impl Iterator<Item = &'a WeighedPage>) -> Vec<&'a PageVector> {
     let pages = pages.filter(|page| page.weight > 0.0 && page.vector.known_terms() > 0);
     let pages: Vec<&WeighedPage> = pages.collect();
@@ -333,7 +333,7 @@ fn orthonormal(matrix: Array2<f64>) -> Array2<f64> {
     }
 }
 
-/// k-means; each centroid brought to length 1.
+/// k-means; each centroid is normalised to length 1.
 fn centroids(rows: &[Array1<f64>], dimensions: usize, most: usize, seed: u64) -> Vec<f32> {
     let clusters = most.min(rows.len().div_ceil(PAGES_PER_CENTROID)).max(1);
     if rows.is_empty() || dimensions == 0 {
@@ -355,8 +355,8 @@ fn centroids(rows: &[Array1<f64>], dimensions: usize, most: usize, seed: u64) ->
     found.rows().into_iter().flat_map(unit_row).collect()
 }
 
-/// The tolerance is loose because linfa counts the old centroid as one more point, which
-/// makes small clusters creep to their place.
+/// The tolerance is loose because linfa counts the old centroid as one more point, which makes
+/// small clusters converge slowly.
 fn k_means(points: &Array2<f64>, clusters: usize, seed: u64) -> Option<Array2<f64>> {
     let dataset = DatasetBase::from(points.clone());
     let fit = || {
@@ -367,7 +367,7 @@ fn k_means(points: &Array2<f64>, clusters: usize, seed: u64) -> Option<Array2<f6
             .fit(&dataset)
             .ok()
     };
-    // A pool of one thread: linfa would otherwise take the one that everybody shares.
+    // A pool of one thread: linfa would otherwise use the global rayon pool.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()

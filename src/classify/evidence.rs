@@ -1,25 +1,25 @@
-//! The site classifier: what the pages read so far say about their site (paper 4.3.3).
+//! The site classifier: combines the confidences of the pages read so far (paper 4.3.3).
 //!
-//! The paper multiplies probabilities and normalises; we add log-odds, which is the same
-//! and cannot underflow:
+//! The paper multiplies probabilities and normalises; we add log-odds, which is equivalent and
+//! cannot underflow:
 //!
 //! ```text
 //! L₀ = ln(π / (1 − π));   Lₙ = Lₙ₋₁ + ln Pr'[pₙ|t] − ln Pr'[pₙ|o];   confidence = 1 / (1 + e^−Lₙ)
 //! ```
 //!
-//! Deviation: π is neutral unless the visit says otherwise. With the rate of relevant sites
-//! as prior, a single mute page can close the case.
+//! Deviation: π is neutral unless the visit sets another one. With the rate of relevant sites as
+//! prior, a single mute page can decide.
 
 use crate::web::{PageConfidence, SiteConfidence};
 
-/// Pr'\[p|k\] = Pr\[p|k\] (1 − `p_err`) + (1 − Pr\[p|k\]) `p_err` (paper 4.3.3): what a
-/// confidence is worth when the classifier is wrong every `p_err`-th time.
+/// Pr'\[p|k\] = Pr\[p|k\] (1 − `p_err`) + (1 − Pr\[p|k\]) `p_err` (paper 4.3.3): the
+/// confidence of a classifier that is wrong with probability `p_err`.
 #[must_use]
 pub(crate) fn error_corrected(confidence: PageConfidence, p_err: f64) -> f64 {
     confidence.get() * (1.0 - p_err) + confidence.complement() * p_err
 }
 
-/// What is known about a site.
+/// The evidence about a site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SiteEvidence {
     log_odds: f64,
@@ -27,10 +27,10 @@ pub(crate) struct SiteEvidence {
 }
 
 impl SiteEvidence {
-    /// Nothing read yet.
+    /// Evidence before any page was read.
     #[must_use]
     pub(crate) fn new(prior: SiteConfidence) -> Self {
-        // A prior of 0 or 1 would make every page useless.
+        // A prior of 0 or 1 could not be changed by any page.
         let prior = prior.get().clamp(1e-6, 1.0 - 1e-6);
         Self {
             log_odds: (prior / (1.0 - prior)).ln(),
@@ -40,9 +40,8 @@ impl SiteEvidence {
 
     /// Adds a page that spoke.
     pub(crate) fn add(&mut self, confidence: PageConfidence, p_err: f64) {
-        let for_target = error_corrected(confidence, p_err);
-        // With `p_err` 0, a page of confidence 0 or 1 would silence all others for ever.
-        let for_target = for_target.clamp(1e-9, 1.0 - 1e-9);
+        // With `p_err` 0, a page of confidence 0 or 1 would outweigh all others for ever.
+        let for_target = error_corrected(confidence, p_err).clamp(1e-9, 1.0 - 1e-9);
         self.log_odds += for_target.ln() - (1.0 - for_target).ln();
         self.speaking_pages += 1;
     }
@@ -53,13 +52,13 @@ impl SiteEvidence {
         SiteConfidence::from_log_odds(self.log_odds)
     }
 
-    /// How many pages spoke.
+    /// Number of pages that spoke.
     #[must_use]
     pub(crate) fn speaking_pages(&self) -> usize {
         self.speaking_pages
     }
 
-    /// How sure the case is, whichever way: max(confidence, 1 − confidence).
+    /// max(confidence, 1 − confidence).
     #[must_use]
     pub(crate) fn certainty(&self) -> f64 {
         let confidence = self.confidence();

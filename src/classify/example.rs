@@ -1,7 +1,7 @@
-//! Labelled sites in numbers: what every fit learns from.
+//! Labelled sites as numbered term counts: the training examples.
 //!
-//! A corpus is read once, and each term becomes a number in its [`Lexicon`]; after that a
-//! fold of a cross-validation costs arithmetic only, no hashing of words.
+//! A corpus is read once, and each term becomes an id of its [`Lexicon`]; after that a fold of a
+//! cross-validation needs no hashing of words.
 
 use std::collections::HashMap;
 
@@ -16,51 +16,50 @@ pub(crate) enum Class {
     Other,
 }
 
-/// A term by its number in a lexicon.
+/// The number of a term in a lexicon.
 pub(crate) type TermId = u32;
 
-/// All terms of a corpus, numbered in the order in which they were met.
+/// All terms of a corpus, numbered in order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Lexicon {
     ids: HashMap<Box<str>, TermId>,
     terms: Vec<Box<str>>,
 }
 
-/// How much a word counts by the part of the page it stands in, in the order of
+/// Weight of a word by the part of the page it is in, in the order of
 /// [`crate::web::PagePart::ALL`]: title, heading, body, anchor, alt, meta.
 ///
-/// Titles, headings and descriptions are written to say what a page is about. On real sites
-/// counting them more often helped, though by little more than dealing the folds anew does.
+/// Titles, headings and descriptions are written to say what a page is about. On real sites higher
+/// weights for them helped, though by little more than the variation between random folds.
 pub(crate) const PART_WEIGHTS: [f32; 6] = [3.0, 2.0, 1.0, 1.0, 1.0, 2.0];
 
-/// A page in numbers.
+/// The term counts of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedPage {
-    /// How far from the entrance it lies.
+    /// How far from the entrance it is.
     pub kind: PageKind,
-    /// The language by which its words were stemmed.
+    /// The language of its stemmer.
     pub(crate) language: Option<Language>,
-    /// For telling near-duplicates.
+    /// For detecting near-duplicates.
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Weighted counts, by ascending number of the term.
+    /// Weighted counts, by ascending id.
     pub(crate) terms: Vec<(TermId, f32)>,
 }
 
-/// A site in numbers, as an example of a class.
+/// An example of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExampleSite<'a> {
-    /// What it is an example of.
     pub(crate) class: Class,
-    /// Sites of one group share an owner, a designer or a text; they are never torn apart.
+    /// Sites of one group share an owner, a designer or a text, and are never split across folds.
     pub(crate) group: u32,
-    /// The pages that a fit may look at, in breadth-first order.
+    /// The pages to learn from, in breadth-first order.
     pub(crate) pages: &'a [CountedPage],
 }
 
 // === impl Lexicon ===
 
 impl Lexicon {
-    /// A page in the numbers of this lexicon; new terms are added to it.
+    /// Counts the terms of a page; new terms are added to the lexicon.
     pub(crate) fn count(
         &mut self,
         terms: &PageTerms,
@@ -80,16 +79,16 @@ impl Lexicon {
         }
     }
 
-    /// The term of a number.
+    /// The term of an id.
     ///
     /// # Panics
-    /// If the number is from another lexicon.
+    /// If the id is from another lexicon.
     #[must_use]
     pub(crate) fn term(&self, id: TermId) -> &str {
         &self.terms[id as usize]
     }
 
-    /// How many terms there are.
+    /// Number of terms.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
@@ -99,7 +98,7 @@ impl Lexicon {
         if let Some(id) = self.ids.get(term) {
             return *id;
         }
-        let id = TermId::try_from(self.terms.len()).expect("memory ends before the numbers do");
+        let id = TermId::try_from(self.terms.len()).expect("memory ends before the ids do");
         self.terms.push(term.into());
         self.ids.insert(term.into(), id);
         id
@@ -115,7 +114,7 @@ impl ExampleSite<'_> {
         self.class == Class::Target
     }
 
-    /// The language of most of its pages; of equals the one met first.
+    /// The most frequent language of its pages; of equals the one that occurs first.
     #[must_use]
     pub(crate) fn language(&self) -> Option<Language> {
         let mut tally: Vec<(Language, usize)> = Vec::new();
@@ -131,7 +130,7 @@ impl ExampleSite<'_> {
     }
 }
 
-/// How often a term stands on a page, each part weighed by what it tells.
+/// How often a term occurs on a page, weighted by [`PART_WEIGHTS`].
 #[must_use]
 pub(super) fn weighted_count(counts: &PartCounts) -> f32 {
     let weighted = counts.iter().zip(PART_WEIGHTS);

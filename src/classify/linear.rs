@@ -1,16 +1,16 @@
-//! Logistic regression on page vectors, with a penalty on long weights.
+//! Logistic regression on page vectors, L2-regularised.
 //!
 //! Solved in the dual, one page at a time (Yu, Huang, Lin: Dual coordinate descent methods
-//! for logistic regression and maximum entropy models, 2011). We differ in how the one
-//! variable of a page is found: it lies between 0 and the page's cost, and written as
+//! for logistic regression and maximum entropy models, 2011). We differ in how the
+//! variable of a page is computed: it lies between 0 and the page's cost, and written as
 //! cost · σ(u) the condition for the optimum becomes
 //!
 //! ```text
 //! h(u) = u + q (cost · σ(u) − α) + margin = 0
 //! ```
 //!
-//! which rises everywhere by at least 1, so that Newton's method kept between two bounds
-//! finds it in a few steps and never leaves the interval.
+//! whose slope is at least 1 everywhere, so that Newton's method with bisection as a safeguard
+//! finds the root in a few steps and never leaves the interval.
 //!
 //! Why by hand: linfa's logistic regression is dense, and on vectors of 10,000 features
 //! with 150 entries it takes twenty times as long for the same answer.
@@ -26,16 +26,16 @@ use super::{Aspect, PageClassifier};
 /// How a linear classifier is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LinearParams {
-    /// What an example of weight 1 may cost, against the length of the weights.
+    /// Cost of an example of weight 1, relative to the norm of the weights.
     pub(crate) cost: f64,
-    /// The order in which pages are looked at.
+    /// Random seed of the order of pages.
     pub(crate) seed: u64,
 }
 
-/// Passes over the pages; the fit is nearly always done earlier.
+/// Maximum number of passes over the pages; nearly always fewer are needed.
 const MAX_PASSES: usize = 60;
 
-/// Done when no page moves its variable by more than this share of its range.
+/// The fit has converged when no variable moves by more than this share of its range.
 const TOLERANCE: f64 = 2e-3;
 
 /// A weight for each feature, and a bias.
@@ -45,19 +45,18 @@ pub(crate) struct LinearClassifier {
     pub(super) bias: f64,
 }
 
-/// A training page: its vector, whether it is of the target class, its weight.
+/// A weighted training page.
 #[derive(Debug, Clone)]
 pub(crate) struct WeighedPage {
-    /// The page.
     pub(crate) vector: PageVector,
-    /// Whether it is of a target site.
+    /// Whether its site is of the target class.
     pub(crate) is_target: bool,
-    /// How much it counts; all weights together are the number of sites.
+    /// The weights of all pages sum up to the number of sites.
     pub(crate) weight: f64,
 }
 
 impl LinearClassifier {
-    /// Fits weights to pages.
+    /// Fits the weights by dual coordinate descent.
     #[must_use]
     pub(crate) fn fit(pages: &[WeighedPage], features: usize, params: &LinearParams) -> Self {
         let mut weights = vec![0_f64; features];
@@ -168,7 +167,7 @@ fn optimal_share(share: f64, cost: f64, square: f64, margin: f64) -> f64 {
             f64::midpoint(low, high)
         };
     }
-    // Away from the ends, where the logarithm above has no value.
+    // At the ends the logarithm above is undefined.
     (1.0 / (1.0 + (-u).exp())).clamp(1e-12, 1.0 - 1e-12)
 }
 
@@ -202,7 +201,7 @@ mod tests {
         seed: 1,
     };
 
-    /// One feature, two pages, so that the answer can be found on paper. With
+    /// One feature, two pages, so that the optimum can be computed by hand. With
     /// w = a·c·x₊ − b·c·x₋ and x₊ = (1), x₋ = (0), a bias feature of 1 on both pages, and
     /// shares a, b: w = 10a, bias = 10(a − b), and at the optimum each share is
     /// σ(−margin): a = σ(−20a + 10b), b = σ(10a − 10b).

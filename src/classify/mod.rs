@@ -1,22 +1,22 @@
-//! Pure mathematics: from words to page confidences, from pages to site confidences.
+//! The classifiers: from words to page confidences, from pages to site confidences.
 //!
-//! A page passes through in one direction. A [`Vocabulary`](vocabulary::Vocabulary) turns its
-//! terms into a [`PageVector`], a [`PageClassifier`] gives the vector a score, the [`Calibration`]
-//! turns the score into a [`crate::web::PageConfidence`], and [`SiteEvidence`] adds it to what is
-//! known about the site. All of this together, learned for one topic, is a [`SiteModel`].
+//! A [`Vocabulary`](vocabulary::Vocabulary) turns the terms of a page into a [`PageVector`], a
+//! [`PageClassifier`] scores the vector, the [`Calibration`] turns the score into a
+//! [`crate::web::PageConfidence`], and [`SiteEvidence`] combines the confidences of a site's pages.
+//! All of this together, learned for one topic, is a [`SiteModel`].
 //!
-//! | file | question | paper |
+//! | file | contents | paper |
 //! |---|---|---|
-//! | `example.rs` | what do we learn from? | 4.3.1 |
-//! | `vocabulary.rs`, `vector.rs` | which words count, and how much? | 4.3.1 |
-//! | `centroid.rs` | is this a page of the topic? As the paper answers it. | 4.3.1 |
-//! | `linear.rs` | the same, as we answer it | - |
-//! | `calibration.rs` | what is a score worth? How often is it wrong? | 4.3.3 |
-//! | `evidence.rs` | what do the pages say about the site? | 4.3.3 |
-//! | `model.rs`, `model_file.rs` | what was learned, and how is it kept? | - |
+//! | `example.rs` | training examples | 4.3.1 |
+//! | `vocabulary.rs`, `vector.rs` | feature selection and weights | 4.3.1 |
+//! | `centroid.rs` | the paper's page classifier | 4.3.1 |
+//! | `linear.rs` | our page classifier, logistic regression | - |
+//! | `calibration.rs` | from scores to confidences and error rates | 4.3.3 |
+//! | `evidence.rs` | the site classifier | 4.3.3 |
+//! | `model.rs`, `model_file.rs` | the trained model and its file | - |
 //!
-//! Invariant: deterministic. Same pages, same seed, same numbers; same model, same verdict.
-//! No input, no output; the model file is bytes here.
+//! Invariant: deterministic. Same pages and random seed give the same numbers, the same model gives
+//! the same verdict. No I/O; the model file is bytes here.
 
 mod calibration;
 mod centroid;
@@ -39,18 +39,17 @@ pub(crate) use model_file::ModelFileError;
 pub(crate) use vector::{Feature, PageVector};
 pub(crate) use vocabulary::{Selection, VocabularyLimits};
 
-/// Is this a page of the topic?
+/// Scores pages for a topic.
 pub(crate) trait PageClassifier {
-    /// Log-odds for the target class: above zero speaks for it. What a number is worth is
-    /// for the [`Calibration`] to say.
+    /// Uncalibrated log-odds for the target class; the [`Calibration`] turns them into a confidence.
     fn score(&self, page: &PageVector) -> f64;
 
-    /// How much each feature of a page spoke for (positive) or against (negative) the
+    /// Contribution of each feature of a page to its score: positive for, negative against the
     /// target class.
     fn contributions(&self, page: &PageVector) -> Vec<(Feature, f64)>;
 
-    /// What the classifier looks for, in the words of its features; several aspects if it
-    /// sees its classes as many kinds of page.
+    /// What the classifier looks for, by feature; several aspects if its classes consist of many
+    /// kinds of page.
     fn aspects(&self) -> Vec<Aspect>;
 }
 
@@ -59,6 +58,6 @@ pub(crate) trait PageClassifier {
 pub(crate) struct Aspect {
     /// A line for the model card.
     pub(crate) title: String,
-    /// How much each feature tells; the larger the more.
+    /// The weight of each feature; larger is more telling.
     pub(crate) features: Vec<(Feature, f64)>,
 }

@@ -1,4 +1,4 @@
-//! Everything that was learned about the sites of one topic.
+//! The trained model of one topic.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,10 @@ use super::vector::{Feature, PageVector};
 use super::vocabulary::Vocabulary;
 use super::{Aspect, PageClassifier, model_file};
 
-/// How many telling words of each side a page is explained by.
+/// Maximum number of telling words, for and against, that explain a page.
 const TELLING_WORDS: usize = 6;
 
-/// A learned topic: judges pages, and says how sure a site must be.
+/// The model of a topic: judges pages, and has the thresholds for verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteModel {
     topic: String,
@@ -27,18 +27,18 @@ pub struct SiteModel {
     fingerprint: ModelFingerprint,
 }
 
-/// When is enough enough?
+/// When a verdict is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Thresholds {
     /// The site confidence, for or against, at which a verdict is reached (paper 4.3.3).
     pub p_threshold: f64,
-    /// A verdict before the end of the site needs so many pages that spoke.
+    /// Minimum number of pages that spoke before an early verdict.
     pub min_speaking_pages: usize,
     /// A page with fewer known terms is mute.
     pub min_known_terms: usize,
 }
 
-/// The page classifiers there are.
+/// One of the page classifiers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PageModel {
     /// Logistic regression.
@@ -47,16 +47,16 @@ pub(crate) enum PageModel {
     Centroid(CentroidClassifier),
 }
 
-/// What a model says about a page.
+/// A page judged by a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JudgedPage {
-    /// Too few known words to say anything.
+    /// Too few known terms.
     Mute,
-    /// The page spoke.
+    /// It has a confidence.
     Spoke {
         /// Pr\[p | target\].
         confidence: PageConfidence,
-        /// How often confidences of this kind of page are wrong.
+        /// Error rate of confidences of this kind of page.
         p_err: f64,
         /// The words that decided.
         telling_words: TellingWords,
@@ -66,7 +66,7 @@ pub enum JudgedPage {
 // === impl SiteModel ===
 
 impl SiteModel {
-    /// Puts a model together.
+    /// Assembles a model and computes its fingerprint.
     #[must_use]
     pub(crate) fn new(
         topic: String,
@@ -137,25 +137,22 @@ impl SiteModel {
         aspects.into_iter().map(in_words).collect()
     }
 
-    /// The topic, by its name.
+    /// The name of the topic.
     #[must_use]
     pub(crate) fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// The terms it knows.
     #[must_use]
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
-    /// Its page classifier.
     #[must_use]
     pub(crate) fn pages(&self) -> &PageModel {
         &self.pages
     }
 
-    /// What its scores are worth.
     #[must_use]
     pub(crate) fn calibration(&self) -> &Calibration {
         &self.calibration
@@ -167,7 +164,7 @@ impl SiteModel {
         &self.thresholds
     }
 
-    /// The same model with other thresholds; it has another fingerprint.
+    /// The same model with other thresholds and thus another fingerprint.
     #[must_use]
     pub fn with_thresholds(self, thresholds: Thresholds) -> Self {
         Self::new(
@@ -179,7 +176,7 @@ impl SiteModel {
         )
     }
 
-    /// Names the model by its content.
+    /// Hash of the content.
     #[must_use]
     pub fn fingerprint(&self) -> ModelFingerprint {
         self.fingerprint
@@ -212,7 +209,7 @@ impl PageModel {
         self.classifier().score(page)
     }
 
-    /// The name by which users choose it.
+    /// The name in the settings.
     #[must_use]
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -221,8 +218,7 @@ impl PageModel {
         }
     }
 
-    /// Whether all tables have the length that `features` terms need, and all numbers are
-    /// numbers.
+    /// Whether all tables have the right length for `features` terms, and all numbers are finite.
     pub(super) fn is_sound(&self, features: usize) -> bool {
         match self {
             Self::Linear(linear) => {

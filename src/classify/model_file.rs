@@ -1,4 +1,4 @@
-//! A site model as bytes.
+//! The file format of site models.
 //!
 //! ```text
 //! "sitescout model\n"   16 bytes
@@ -8,11 +8,11 @@
 //! xxh3 of the payload   u64
 //! ```
 //!
-//! The fingerprint of a model is a hash of payload and version: what is judged differently
-//! is another model.
+//! The fingerprint of a model is a hash of payload and version, so that models which judge
+//! differently have different fingerprints.
 //!
-//! Invariant: what can be read judges without panic: lengths agree and numbers are finite.
-//! Same model, same bytes.
+//! Invariant: a model that was read judges without panic: lengths agree and numbers are finite.
+//! The same model gives the same bytes.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -26,19 +26,19 @@ use super::vocabulary::{TermWeights, Vocabulary};
 
 const MAGIC: &[u8; 16] = b"sitescout model\n";
 
-/// Counts up whenever a model of before would be read or judged differently: also when
+/// Incremented whenever an existing model would be read, or would judge, differently: also when
 /// terms, weights or kinds of page change their meaning.
 const VERSION: u32 = 1;
 
 const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
 
-/// Why bytes are no usable model.
+/// Why bytes are not a usable model.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ModelFileError {
-    /// Something else altogether.
+    /// Not a model file.
     #[error("this is not a site model")]
     NotAModel,
-    /// Written by another version of the program. Not: damaged.
+    /// Written by another version of the program, not damaged.
     #[error(
         "the model has format {found}, this sitescout reads format {VERSION}; \
          train it again, or use the sitescout that made it"
@@ -47,12 +47,12 @@ pub enum ModelFileError {
         /// The format of the file.
         found: u32,
     },
-    /// The file ends too early or goes on too long, or its checksum is wrong.
+    /// Length, checksum or content is wrong.
     #[error("the model is damaged ({0}); restore or train it again")]
     Damaged(&'static str),
 }
 
-/// Image of the payload.
+/// The serialised part.
 #[derive(Serialize, Deserialize)]
 struct Payload {
     topic: String,
@@ -64,7 +64,7 @@ struct Payload {
 }
 
 impl SiteModel {
-    /// The model as a file holds it.
+    /// The content of the model file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let payload = payload(self);
@@ -262,8 +262,8 @@ mod tests {
     }
 
     proptest! {
-        /// A checksum keeps out accidents, not ill will: whatever stands behind a right one
-        /// is refused or judges without panic.
+        /// A checksum detects accidents, not forgery: any payload with a valid one is refused or
+        /// judges without panic.
         #[test]
         fn a_forged_model_is_refused_or_judges(
             is_linear in any::<bool>(),

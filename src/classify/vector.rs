@@ -1,10 +1,9 @@
 //! Pages as vectors of length one.
 
-/// A feature: the number of a term in a vocabulary.
+/// A feature: the index of a term in a vocabulary.
 pub(crate) type Feature = u32;
 
-/// A page as a classifier sees it: the weights of the features it has, by ascending
-/// feature.
+/// The input of a classifier: the weights of a page's features, by ascending feature.
 ///
 /// Invariant: the length is 1, or 0 if the page has no feature.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,7 +12,7 @@ pub(crate) struct PageVector {
 }
 
 impl PageVector {
-    /// Brings weights to length one. They must come by ascending feature.
+    /// Normalises weights, which must be sorted by feature, to length one.
     #[must_use]
     pub(crate) fn normalised(mut entries: Vec<(Feature, f32)>) -> Self {
         debug_assert!(
@@ -30,8 +29,7 @@ impl PageVector {
         Self { entries }
     }
 
-    /// The direction in which several pages together point: their sum, brought to length
-    /// one.
+    /// The sum of several pages, normalised.
     #[must_use]
     pub(crate) fn sum<'a>(pages: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut entries: Vec<(Feature, f32)> = pages
@@ -55,13 +53,13 @@ impl PageVector {
         &self.entries
     }
 
-    /// How many known terms the page has.
+    /// Number of terms of the page that are in the vocabulary.
     #[must_use]
     pub(crate) fn known_terms(&self) -> usize {
         self.entries.len()
     }
 
-    /// The scalar product with a weight for each feature.
+    /// The dot product with a weight for each feature.
     #[must_use]
     pub(crate) fn dot(&self, weights: &[f32]) -> f64 {
         let products = self
@@ -72,11 +70,8 @@ impl PageVector {
     }
 }
 
-/// Model files hold single precision: twice the numbers would not judge better.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "rounding is what is asked for"
-)]
+/// Model files hold single precision: double would not judge better.
+#[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 pub(super) fn narrow(number: f64) -> f32 {
     number as f32
 }

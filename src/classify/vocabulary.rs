@@ -1,16 +1,15 @@
-//! Which terms count, and how much: from counts to vectors.
+//! Feature selection and weighting: from term counts to vectors.
 //!
-//! Terms are chosen by the chi-square statistic over *sites*: whether a site has the term
-//! at all, each class weighing one half, so that neither a large site nor the larger class
-//! decides what is worth knowing.
+//! Terms are chosen by the chi-square statistic over *sites*: whether a site has the term at all,
+//! each class with weight one half, so that neither a large site nor the larger class dominates.
 //!
-//! A term on a page weighs (1 + ln tf) · idf. The inverse document frequency is counted in
+//! The weight of a term on a page is (1 + ln tf) · idf. The inverse document frequency is counted in
 //! sites, and in those of the page's own language: where most sites are English, every
 //! German word would otherwise count as rare, and a classifier for German clubs would
-//! learn to detect German. Languages with few sites lean on all sites.
+//! learn to detect German. The counts of languages with few sites are shrunk towards those
+//! of all sites.
 //!
-//! Invariant: a page gives the same vector whether it comes from a corpus in numbers or
-//! from the web in words.
+//! Invariant: a page gives the same vector from its [`CountedPage`] and from its [`PageTerms`].
 
 use std::cmp::Ordering;
 
@@ -25,29 +24,29 @@ use super::vector::{Feature, PageVector, narrow};
 /// How a vocabulary is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct VocabularyLimits {
-    /// The most terms, the most telling first.
+    /// Maximum number of terms; the most telling are kept.
     pub(crate) terms: usize,
-    /// A term must stand on this many sites.
+    /// Minimum number of sites with the term.
     pub(crate) min_sites: u32,
 }
 
-/// How many sites a language needs before its own counts outweigh those of all sites.
+/// Number of sites from which a language's own counts outweigh those of all sites.
 const LANGUAGE_INERTIA: f64 = 5.0;
 
-/// Languages with fewer sites share the counts of all.
+/// Languages with fewer sites use the counts of all.
 const MIN_LANGUAGE_SITES: u32 = 3;
 
-/// A vocabulary in the numbers of a corpus.
+/// A vocabulary in the term ids of a corpus.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    /// The feature of each term of the lexicon.
+    /// By term id.
     features: Vec<Option<Feature>>,
-    /// The term of each feature.
+    /// By feature.
     terms: Vec<TermId>,
     weights: TermWeights,
 }
 
-/// A vocabulary in words, as a model carries it.
+/// A vocabulary in words, part of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Vocabulary {
     terms: Vec<Box<str>>,
@@ -55,7 +54,7 @@ pub(crate) struct Vocabulary {
     weights: TermWeights,
 }
 
-/// On how many sites each term stands, and what follows from it.
+/// Site counts of each term, and the weights computed from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TermWeights {
     pub(super) all: SiteCounts,
@@ -67,7 +66,7 @@ pub(super) struct TermWeights {
     codes: Vec<Language>,
 }
 
-/// Of how many sites how many have each term.
+/// Number of sites, and how many of them have each term.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SiteCounts {
     pub(super) sites: u32,
@@ -77,8 +76,8 @@ pub(super) struct SiteCounts {
 // === impl Selection ===
 
 impl Selection {
-    /// Chooses the terms that tell the classes apart on these sites. `site_weights` says
-    /// how much each site counts within its class.
+    /// Chooses the terms that best separate the classes on these sites. `site_weights` are the
+    /// weights of sites within their class.
     #[must_use]
     pub(crate) fn choose(
         lexicon: &Lexicon,
@@ -136,13 +135,13 @@ impl Selection {
         self.weights.weigh(page.language, known)
     }
 
-    /// How many terms were chosen.
+    /// Number of chosen terms.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
     }
 
-    /// The same in words.
+    /// The same vocabulary in words.
     #[must_use]
     pub(crate) fn into_vocabulary(self, lexicon: &Lexicon) -> Vocabulary {
         let terms = self.terms.iter().map(|id| lexicon.term(*id).into());
@@ -198,7 +197,7 @@ fn count_by_language(
 
 /// The chi-square statistic of a term, per site: `target` and `other` are the shares of
 /// each class that have it (Yang, Pedersen: A Comparative Study on Feature Selection in
-/// Text Categorization, 1997, section 2.4), with both classes weighing one half.
+/// Text Categorization, 1997, section 2.4), with both classes weighted one half.
 fn chi_square(target: f64, other: f64) -> f64 {
     let both = f64::midpoint(target, other);
     let expected = both * (1.0 - both);
@@ -224,7 +223,7 @@ impl Vocabulary {
     /// A page as a vector.
     #[must_use]
     pub(crate) fn vector(&self, page: &PageTerms) -> PageVector {
-        // The terms of the page and of the vocabulary are in one order.
+        // Both page and vocabulary are sorted by term.
         let known = page
             .iter()
             .filter_map(|(term, counts)| Some((*self.features.get(term)?, weighted_count(counts))))
@@ -287,7 +286,7 @@ impl TermWeights {
             .collect();
     }
 
-    /// Whether there is a count for each term.
+    /// Whether there is a count for each term, and languages are valid.
     pub(super) fn is_sound(&self, terms: usize) -> bool {
         let mut tables =
             std::iter::once(&self.all).chain(self.languages.iter().map(|(_, own)| own));
@@ -295,7 +294,7 @@ impl TermWeights {
             && (self.languages.iter()).all(|(code, _)| Language::from_tag(code).is_some())
     }
 
-    /// Weighs counts, which come by ascending feature.
+    /// The vector of counts that are sorted by feature.
     fn weigh(&self, language: Option<Language>, mut counts: Vec<(Feature, f32)>) -> PageVector {
         let known =
             language.and_then(|language| self.codes.iter().position(|own| *own == language));
@@ -388,7 +387,7 @@ mod tests {
             .position(|own| own.code() == "de")
             .unwrap();
         assert!((weights.idf[german][und] - 1.374_693).abs() < 1e-5);
-        // A language that was never seen has the weights of all.
+        // A language that was never seen has the weights of all sites.
         let page = terms("fr", &[("und", 1), ("sail", 1)]);
         let vector = selection.into_vocabulary(&lexicon).vector(&page);
         assert!((vector.entries()[0].1 - vector.entries()[1].1).abs() < 1e-6);

@@ -1,4 +1,4 @@
-//! `sitescout archive`: what is in these WARC files, and what is wrong with them?
+//! `sitescout archive`: lists the content and the problems of WARC files.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
@@ -119,7 +119,7 @@ impl<W: Write> Listing<'_, W> {
                 let scheme = Sanitized(scheme);
                 writeln!(
                     self.out,
-                    "{} records of {scheme}: addresses are no pages",
+                    "{} records with {scheme}: addresses, which are no pages",
                     grouped(records)
                 )?;
             }
@@ -137,7 +137,7 @@ impl<W: Write> Listing<'_, W> {
             }
             let status = capture.status.map(|status| status.as_u16());
             if read {
-                // What cannot be read is told among the problems.
+                // What cannot be read is listed among the problems.
                 if let Ok(Some(page)) = self.archive.read(&capture.url) {
                     self.parsed_line(&page)?;
                 }

@@ -1,4 +1,4 @@
-//! `sitescout check-config`: is this settings file right?
+//! `sitescout check-config`: checks a settings file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

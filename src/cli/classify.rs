@@ -1,4 +1,4 @@
-//! `sitescout classify`: are these sites of the topic, and why?
+//! `sitescout classify`: judges sites by a model.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -34,13 +34,13 @@ Examples:
 Sites come from the command line, from a file, or from standard input, one a line, as hosts or
 URLs; what follows a tab is ignored, and so are lines that begin with `#`. A bare host is tried
 by https, then by http, then with `www.` or without. Verdicts come in the order
-of the hosts. Lines that are no hosts are told, and the exit code is 65.";
+of the hosts. Lines that are no hosts are reported, and the exit code is 65.";
 
-/// So many visits may be under way or wait to be printed: a slow site at the head of the
-/// line holds up the printing, but not the visits behind it.
+/// Maximum number of visits under way or waiting to be printed: a slow site at the head of
+/// the queue delays the printing, but not the visits behind it.
 const REPORTS_WAITING: usize = 4_096;
 
-/// So many hosts are read ahead.
+/// Number of hosts read ahead.
 const HOSTS_AHEAD: usize = 16;
 
 #[derive(Debug, Args)]
@@ -49,14 +49,14 @@ pub(super) struct Arguments {
     /// The directory of a site model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// A WARC file to read the sites from; may be given several times. Without any, the live
-    /// web is asked, for which the settings must name a contact
+    /// A WARC file to read the sites from; may be given several times. By default the live
+    /// web, for which the settings must name a contact
     #[arg(long, value_name = "FILE")]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
+    /// Another source of pages: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
-    /// Keep everything that the live web answers in this WARC file
+    /// Record all responses of the live web in this WARC file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["warc", "web"])]
     record: Option<PathBuf>,
     /// Sites to judge
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     };
     let bad = sources::runtime()?.block_on(async {
         let judged = judge_all(crawler, hosts, web.sites_at_once, &mut out).await;
-        // What was recorded is worth keeping, however the rest went.
+        // The recording is kept even if judging failed.
         web.finish().await?;
         judged
     })?;
@@ -111,8 +111,8 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 }
 
 /// Judges sites, several at once, and prints the verdicts in the order of the hosts, each
-/// as soon as it is there: whoever sends hosts one by one may wait for the answers. Returns
-/// how many lines were no hosts.
+/// as soon as it is there: a client may send hosts one by one and wait for each verdict.
+/// Returns the number of lines that were no hosts.
 async fn judge_all<W: Write>(
     crawler: InternalCrawler,
     mut hosts: Hosts,
@@ -146,12 +146,12 @@ async fn judge_all<W: Write>(
                 None => is_over = true,
                 Some(line) => {
                     if let Some(visit) = hosts.visit(&line.context("cannot read the hosts")?) {
-                        let order = visit.clone();
+                        let own_visit = visit.clone();
                         let (crawler, slots) = (crawler.clone(), Arc::clone(&slots));
                         let visiting = tokio::spawn(async move {
                             // The semaphore is never closed.
-                            let _seat = slots.acquire_owned().await;
-                            crawler.sample(order).await
+                            let _slot = slots.acquire_owned().await;
+                            crawler.sample(own_visit).await
                         });
                         visits.push_back((visit, visiting));
                     }
@@ -173,7 +173,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// Reads the hosts on a thread of their own, since standard input may keep it waiting.
+    /// Reads the hosts on a separate thread, since standard input may block.
     fn open(arguments: &Arguments) -> anyhow::Result<Self> {
         let source: Box<dyn BufRead + Send> = match &arguments.hosts {
             _ if !arguments.host.is_empty() => {
@@ -192,7 +192,7 @@ impl Hosts {
         let (sender, lines) = mpsc::channel(HOSTS_AHEAD);
         std::thread::spawn(move || {
             for line in source.split(b'\n') {
-                // Nobody listens any more: the verdicts have nowhere to go.
+                // The receiver is gone: judging has ended.
                 if sender.blocking_send(line).is_err() {
                     return;
                 }
@@ -205,7 +205,7 @@ impl Hosts {
         })
     }
 
-    /// The visit to the site of a line; one that names none is told and counted.
+    /// The visit to the site of a line; an invalid host is reported and counted.
     fn visit(&mut self, line: &[u8]) -> Option<SiteVisit> {
         self.line += 1;
         let line = String::from_utf8_lossy(line);
@@ -225,7 +225,7 @@ impl Hosts {
     }
 }
 
-/// What came out, in sum.
+/// Totals for the summary.
 #[derive(Default)]
 struct Tally {
     sites: usize,
@@ -276,7 +276,7 @@ impl<W: Write> Printer<W> {
         } else {
             self.print_text(report)?;
         }
-        // Whoever reads a stream of thousands of hosts wants them as they come.
+        // A reader of a stream of hosts needs each verdict at once.
         self.out.flush()
     }
 

@@ -1,11 +1,12 @@
-//! `sitescout crawl`: find further sites of a topic.
+//! `sitescout crawl`: finds further sites of topics.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
@@ -35,42 +36,12 @@ Examples:
   sitescout crawl sailing baking --config live.toml
 
 Start sites come from the topic.toml of the topic and from --start. Everything found is kept
-in the state directory; running the same command again goes on where it stopped, also after
+in the state directory; running the same command again resumes where it stopped, also after
 Ctrl-C or a power cut. Each verdict is printed when it is on the disk.";
 
-/// The orderings by their names on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StrategyName {
-    /// By the mean of global and local edge weights
-    Combined,
-    /// By the confidence of the sites that recommend them
-    Global,
-    /// By the confidence of the pages that recommend them
-    Local,
-    /// As the paper decides; needs a model of the page classifier `centroid`
-    Paper,
-    /// As they were found
-    BreadthFirst,
-    /// By lot
-    Random,
-}
-
-impl From<StrategyName> for Strategy {
-    fn from(name: StrategyName) -> Self {
-        match name {
-            StrategyName::Combined => Self::Combined,
-            StrategyName::Global => Self::Global,
-            StrategyName::Local => Self::Local,
-            StrategyName::Paper => Self::Paper,
-            StrategyName::BreadthFirst => Self::BreadthFirst,
-            StrategyName::Random => Self::Random,
-        }
-    }
-}
-
-/// What is said to who asks to stop.
+/// Printed after the first signal.
 pub(super) const STOPPING: &str =
-    "stopping: visits under way are finished first; again ends at once";
+    "stopping: visits under way are finished first; a second signal ends at once";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -82,19 +53,19 @@ pub(super) struct Arguments {
     /// times, or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB")]
     web: Vec<WebSource>,
-    /// End with so many relevant sites found, instead of as many as the topic wants
+    /// End when this many relevant sites are found, instead of `wanted` of the topic
     #[arg(long, value_name = "N")]
     wanted: Option<u64>,
-    /// End after so many pages for each topic
+    /// End after this many pages for each topic
     #[arg(long, value_name = "N")]
     max_pages: Option<u64>,
-    /// Sites to begin with, beside those of the topic
+    /// Start sites, in addition to those of the topic
     #[arg(long, value_name = "HOST", num_args = 1..)]
     start: Vec<String>,
-    /// In which order sites are visited, instead of the ordering in the settings
-    #[arg(long, value_name = "NAME")]
-    strategy: Option<StrategyName>,
-    /// How many sites are visited at once, instead of the number in the settings
+    /// Order of visits, instead of the one in the settings
+    #[arg(long, value_name = "NAME", value_parser = strategies())]
+    strategy: Option<Strategy>,
+    /// Maximum number of sites visited at once, instead of the one in the settings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     crawlers: Option<u32>,
     /// Where the models are
@@ -103,20 +74,31 @@ pub(super) struct Arguments {
     /// Where everything found is kept
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
-    /// Keep everything that the live web answers in this WARC file
+    /// Record all responses of the live web in this WARC file
     #[arg(long, value_name = "FILE", conflicts_with = "web")]
     record: Option<PathBuf>,
     /// Print JSON Lines: one object for each verdict
     #[arg(long)]
     json: bool,
-    /// Believe the clock of this machine although the verdicts in the store say otherwise
+    /// Accept the clock of this machine although the verdicts in the store contradict it
     #[arg(long)]
     accept_clock: bool,
 }
 
+/// Reads the name of a strategy.
+fn strategies() -> impl TypedValueParser<Value = Strategy> {
+    let names = Strategy::ALL
+        .map(|strategy| PossibleValue::new(strategy.name()).help(strategy.description()));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut all = Strategy::ALL.into_iter();
+        let found = all.find(|strategy| strategy.name() == name);
+        found.ok_or("no strategy has this name")
+    })
+}
+
 pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(strategy) = arguments.strategy {
-        settings.external.strategy = strategy.into();
+        settings.external.strategy = strategy;
     }
     if let Some(crawlers) = arguments.crawlers {
         settings.external.crawlers = crawlers as usize;
@@ -131,7 +113,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         sources::check_clock(&store, arguments.accept_clock).await?;
         web.pages.set_blocks(store.all_blocks().await?);
         let ended = crawl(topics, Arc::new(store), &web, arguments.json, &settings).await;
-        // What was recorded is worth keeping, however the rest went.
+        // The recording is kept even if the crawl failed.
         let recorded = web.finish().await;
         ended.and(recorded)
     })?;
@@ -205,7 +187,7 @@ async fn crawl(
     loop {
         tokio::select! {
             ended = crawls.join_next() => match ended {
-                // Whoever is at work meanwhile is stopped, not broken off.
+                // The other crawls are stopped, not aborted.
                 Some(Ok(Err(error))) => {
                     failure.get_or_insert(error);
                     stop.send_replace(true);
@@ -220,7 +202,7 @@ async fn crawl(
             },
             () = signals.next() => {
                 end.get_or_insert_with(|| latest_end(&settings.external));
-                // Who asks twice does not want to wait for visits under way.
+                // A second signal does not wait for visits under way.
                 if stop.send_replace(true) {
                     crawls.abort_all();
                 } else {
@@ -251,22 +233,22 @@ async fn crawl_one(
         // The other end lives as long as any crawl does.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
-    let tell = |verdict: &JudgedSite, totals: &TopicTotals| {
+    let on_verdict = |verdict: &JudgedSite, totals: &TopicTotals| {
         printer.print(&topic, verdict, totals);
     };
-    let (reason, totals) = external.crawl(stop, tell).await?;
+    let (reason, totals) = external.crawl(stop, on_verdict).await?;
     printer.finish(&topic, reason, &totals);
     Ok(())
 }
 
-/// Prints verdicts, and how the crawl goes.
+/// Prints verdicts and progress.
 struct Printer {
     out: Mutex<BufWriter<io::Stdout>>,
     json: bool,
-    /// Whether lines for people say which topic they are about.
+    /// Whether text lines begin with the topic.
     names_topics: bool,
     bar: ProgressBar,
-    /// The reader of our output has left.
+    /// Standard output was closed.
     closed: Notify,
 }
 

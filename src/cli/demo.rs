@@ -1,7 +1,7 @@
-//! `sitescout demo`: the whole of it, on a web of its own.
+//! `sitescout demo`: training, crawl and evaluation on a generated web.
 //!
-//! Invariant: what runs here is what runs elsewhere: the live fetcher over loopback, the
-//! store on disk, the same crawlers. Only the web is ours, so that the truth is known.
+//! Invariant: the production code runs: the live fetcher over loopback, the store on disk, the
+//! same crawlers. Only the web is generated, so that the true labels are known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,25 +41,25 @@ Examples:
   sitescout demo --seed 7 --dir another
 
 A web is generated and served on the loopback address, a model is learned from a handful of its
-sites, and the rest is crawled as the live web would be. Ctrl-C stops; the same command goes on.";
+sites, and the rest is crawled as the live web would be. Ctrl-C stops; the same command resumes.";
 
-/// From so many sites the topic is learned, and so many of other things.
+/// Number of training sites: of the topic, and of others.
 const LEARNED: (usize, usize) = (15, 90);
 
-/// So many of them are read at once. The server has to share the machine with whoever asks,
-/// and who asks them all at once waits long for some.
+/// Training sites read at once. Server and client share the machine, so that more concurrent
+/// requests would time out.
 const READ_AT_ONCE: usize = 16;
 
-/// So many of the sites found are shown with their reasons.
+/// Number of found sites that are shown with their reasons.
 const SHOWN: usize = 12;
 
-/// So many words are shown as the reason for a verdict.
+/// Number of words shown as the reason for a verdict.
 const WORDS: usize = 4;
 
-/// A terminal has so many columns.
+/// Width of a terminal.
 const COLUMNS: usize = 80;
 
-/// What else is said where a strategy cannot work with the model.
+/// Context of the error that a strategy cannot use the model.
 const OWN_MODEL: &str = "the demo learns a model of its own, by `page_classifier` in [training] of \
                          the settings, and keeps it in --dir";
 
@@ -68,37 +68,36 @@ const STOPPED: &str = "Stopped. The same command goes on from here.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// What to look for
+    /// Topic to look for
     #[arg(long, value_name = "TOPIC", default_value = "sailing", value_parser = sources::generated_topic)]
     topic: &'static str,
-    /// How large the web is
+    /// Number of sites in the web
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     sites: u64,
-    /// Where chance comes from
+    /// Random seed of the web
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// End with so many sites found
+    /// End when this many sites are found
     #[arg(long, value_name = "N", default_value_t = 400)]
     wanted: u64,
-    /// Where everything is written
+    /// Directory for model, store and results
     #[arg(long, value_name = "DIR", default_value = "sitescout-demo")]
     dir: PathBuf,
 }
 
-/// What is done, and where.
 struct Demo {
     topic: &'static str,
     web: GeneratedWeb,
     settings: Settings,
-    /// Where this topic of this web is kept.
+    /// Files of this topic and web.
     directory: PathBuf,
-    /// Sites to learn from, and what they are about.
+    /// Training sites with their labels.
     learned: Vec<(SiteId, &'static str)>,
-    /// How many are to be found.
+    /// Number of sites to find.
     wanted: u64,
 }
 
-/// A crawl that came to its end by itself.
+/// A crawl that ended by itself.
 struct Crawled {
     reason: EndReason,
     totals: TopicTotals,
@@ -110,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
     let checked = check_page_classifier(&*ordering(&settings.external), arguments.topic, learned);
     checked.context(OWN_MODEL)?;
     let web = GeneratedWeb::new(arguments.sites, arguments.seed);
-    // The web has threads of its own, as a web would.
+    // The server has its own runtime, so that the crawl does not starve it.
     let outside = sources::runtime()?;
     let address = serve(&outside, web)?;
     let name = format!("{}-{}-{}", arguments.topic, web.sites(), arguments.seed);
@@ -133,7 +132,7 @@ pub(super) fn run(arguments: &Arguments, settings: Settings) -> anyhow::Result<E
         demo.topic
     ))?;
     let model = Arc::new(demo.learn()?);
-    // It may have been learned before, by other settings.
+    // The model may be from an earlier run with other settings.
     let planned = demo.plan(&model, demo.settings.external.strategy);
     planned.context(OWN_MODEL)?;
     let Some(crawled) = demo.crawl(&model)? else {
@@ -160,7 +159,7 @@ fn serve(outside: &Runtime, web: GeneratedWeb) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// All hosts are found on loopback, where nobody minds haste.
+/// Resolves all hosts to loopback, where no politeness is needed.
 fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
     settings.fetch.resolve = vec![ResolveRule {
         host: "*".to_owned(),
@@ -169,8 +168,8 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
     }];
     settings.fetch.politeness.pause = Duration::ZERO;
     settings.fetch.politeness.come_back = Duration::from_secs(10);
-    // Server and crawler share the machine, so answers take long when it has much to do. Pages
-    // that never answer cost a slot for as long, but there are few.
+    // Server and crawler share the machine, so responses are slow under load. Pages that never
+    // respond hold a slot for as long, but there are few.
     settings.fetch.limits.first_byte = Duration::from_secs(10);
     settings.external.drain = Duration::from_secs(2);
     settings
@@ -179,7 +178,7 @@ fn settings_for(mut settings: Settings, address: SocketAddr) -> Settings {
 // === impl Demo ===
 
 impl Demo {
-    /// The sites of the topic that there are to find.
+    /// Number of sites of the topic in the web.
     fn targets(&self) -> u64 {
         let numbers = 0..self.web.sites();
         let is_target = |number: &u64| self.web.site(*number).1 == self.truth();
@@ -190,7 +189,7 @@ impl Demo {
         Truth::Topic(self.topic)
     }
 
-    /// The sites of the topic that were learned from.
+    /// The training sites of the topic.
     fn starts(&self) -> impl Iterator<Item = &SiteId> {
         let of_topic = self
             .learned
@@ -199,7 +198,7 @@ impl Demo {
         of_topic.map(|(site, _)| site)
     }
 
-    /// Learns the topic, or reads what was learned before.
+    /// Trains the model, or reads that of an earlier run.
     fn learn(&self) -> anyhow::Result<SiteModel> {
         let directory = self.directory.join(self.topic);
         if fs::exists(directory.join(MODEL_FILE))? {
@@ -208,12 +207,12 @@ impl Demo {
         let labels = Labels::of(self.learned.iter().cloned());
         let mut web = Web::open(&[], &[], None, &self.settings)?;
         web.sites_at_once = READ_AT_ONCE;
-        // It knows nothing of sites that did not answer in time before.
+        // A second fetcher retries sites that timed out; it has no cached failures.
         let again = Web::open(&[], &[], None, &self.settings)?;
         let corpus = sources::read_corpus_again(&web, &[again], &labels, &self.settings)?;
         let examples = corpus.examples(self.topic);
         let targets = examples.iter().filter(|site| site.is_target()).count();
-        // What was learned is kept, so it must not come from a few sites by bad luck.
+        // The model is kept for later runs, so it must not come from a few sites by bad luck.
         ensure!(
             2 * targets > LEARNED.0 && 2 * (examples.len() - targets) > LEARNED.1,
             "only {targets} of {} sites about {} and {} of {} others answered in time, too few to \
@@ -240,7 +239,7 @@ impl Demo {
         Ok(model)
     }
 
-    /// Crawls with everything; none if it was stopped.
+    /// Crawls by the ordering of the settings; none if stopped.
     fn crawl(&self, model: &Arc<SiteModel>) -> anyhow::Result<Option<Crawled>> {
         let store = KeyValueStore::open(&self.directory.join("state"), &self.settings.store)?;
         let web = Web::open(&[], &[], Some(&self.free_recording()?), &self.settings)?;
@@ -267,7 +266,7 @@ impl Demo {
                 },
                 |verdict, totals| {
                     if verdict.verdict.is_relevant() {
-                        // Whoever does not read along finds it all in the store.
+                        // Verdicts are in the store, printed or not.
                         let _ = bar.suspend(|| say(&as_text(verdict)));
                     }
                     bar.set_message(summary(totals));
@@ -279,7 +278,7 @@ impl Demo {
                 tokio::select! {
                     ended = &mut crawl => break Some(ended?),
                     () = signals.next() => {
-                        // Who asks twice does not want to wait for visits under way.
+                        // A second signal does not wait for visits under way.
                         if stop.send_replace(true) {
                             break None;
                         }
@@ -301,8 +300,8 @@ impl Demo {
         })
     }
 
-    /// The same web for the same number of pages, without looking where links come from;
-    /// none if it was stopped.
+    /// The baseline: the same web breadth-first, for the same number of pages; none if
+    /// stopped.
     fn crawl_breadth_first(
         &self,
         model: &Arc<SiteModel>,
@@ -354,7 +353,7 @@ impl Demo {
         Ok(external)
     }
 
-    /// A recording is never written over.
+    /// A file name that is not in use: a recording is never overwritten.
     fn free_recording(&self) -> anyhow::Result<PathBuf> {
         for number in 1.. {
             let path = self.directory.join(format!("crawl-{number}.warc.gz"));
@@ -365,7 +364,7 @@ impl Demo {
         bail!("no name is free in {}", self.directory.display())
     }
 
-    /// What was found, why, how right it is, and where it stands.
+    /// Prints the sites found with reasons, precision and recall, and the files.
     fn report(&self, crawled: &Crawled, baseline: &TopicTotals) -> anyhow::Result<()> {
         let found = self.found(&crawled.store)?;
         let is_right = |site: &SiteId| self.web.truth(site) == self.truth();
@@ -438,8 +437,8 @@ impl Demo {
         Ok(())
     }
 
-    /// The sites found in the order of finding, with the words that told. Start sites were
-    /// given; but whoever takes another for one of the topic is wrong, learned from or not.
+    /// The sites found, in order, with the words that decided. Start sites do not count, but
+    /// other training sites that are judged relevant do: as mistakes.
     fn found(&self, store: &KeyValueStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
         const PORTION: usize = 1_000;
         let starts: Vec<&SiteId> = self.starts().collect();
@@ -458,15 +457,15 @@ impl Demo {
                     }
                     let file = store.site(topic, &judged.site).await?;
                     let evidence = file.and_then(|file| file.evidence);
-                    found.push((judged, evidence.as_ref().map(told_by).unwrap_or_default()));
+                    found.push((judged, evidence.as_ref().map(top_words).unwrap_or_default()));
                 }
             }
         })
     }
 }
 
-/// The words that spoke most for the topic.
-fn told_by(evidence: &Evidence) -> String {
+/// The words with the highest weight for the topic.
+fn top_words(evidence: &Evidence) -> String {
     let mut weights: BTreeMap<&str, f32> = BTreeMap::new();
     for (word, weight) in evidence.steps.iter().flat_map(|step| &step.for_target) {
         *weights.entry(word).or_default() += weight;

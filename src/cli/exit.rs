@@ -10,7 +10,7 @@ use crate::fetch::{ArchiveError, LiveWebError, RecordError};
 use crate::store::StoreError;
 use crate::training::LabelsError;
 
-/// The settings have problems, told line by line.
+/// The settings have problems, listed line by line.
 #[derive(Debug, Error)]
 #[error("the settings cannot be used{0}")]
 pub(super) struct UnusableSettings(pub(super) String);
@@ -21,7 +21,7 @@ pub(super) struct UnusableSettings(pub(super) String);
 pub enum ExitCode {
     /// Done.
     Success,
-    /// It could not be done, for a reason that the message gives.
+    /// It failed; the message gives the reason.
     Failure,
     /// The command line cannot be understood.
     Usage,
@@ -35,13 +35,12 @@ pub enum ExitCode {
     Config,
 }
 
-/// What `--help` says about them.
+/// The exit codes in `--help`.
 pub(super) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged input, 74 full or
 unusable disk, 78 unusable settings or clock";
 
 impl ExitCode {
-    /// The number that the process ends with.
     #[must_use]
     pub(crate) fn number(self) -> u8 {
         match self {
@@ -99,7 +98,7 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
-/// Whether it is the disk, whatever was to be written to it.
+/// Whether the disk failed, whatever was to be written.
 fn is_disk_trouble(error: &anyhow::Error) -> bool {
     let is_of_disk = |kind: io::ErrorKind| {
         matches!(
@@ -123,7 +122,7 @@ fn is_disk_trouble(error: &anyhow::Error) -> bool {
     is_store || is_recording || causes.any(|cause: &io::Error| is_of_disk(cause.kind()))
 }
 
-/// Whether the reader of our output left, as `head` does. That is no failure.
+/// Whether the reader of the output closed it, as `head` does. That is no failure.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

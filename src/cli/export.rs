@@ -1,4 +1,4 @@
-//! `sitescout export`: the sites found, as a list for others.
+//! `sitescout export`: writes the list of a topic, or a dump of the store.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,6 @@ those that an editor rejects or an operator blocks, and with those that an edito
 given with --out appears whole or not at all. `--since` leaves out what has a sequence number up
 to that. `--all` gives every verdict instead.";
 
-/// What a list looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// One host a line
@@ -56,10 +55,10 @@ pub(super) struct Arguments {
     /// Every record of the store, as JSON Lines for `import`, instead of a list
     #[arg(long, conflicts_with_all = ["topic", "format", "min_confidence", "since", "all"])]
     everything: bool,
-    /// What the list looks like
+    /// Format of the list
     #[arg(long, value_name = "FORMAT", default_value = "txt")]
     format: Format,
-    /// Leave out sites of less confidence
+    /// Leave out sites of lower confidence
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     min_confidence: f64,
     /// Leave out what has a sequence number up to this

@@ -1,7 +1,7 @@
 //! `sitescout generate`: man pages and shell completions, for packages.
 //!
-//! Both come from the command line itself, so they cannot say anything else than `--help`
-//! does. The command is hidden: users get the files with the package.
+//! Both are generated from the definition of the command line, so they agree with `--help`. The
+//! command is hidden: users get the files with the package.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,9 @@ use clap_complete::Shell;
 
 use super::ExitCode;
 
-/// The shells that packages have a place for.
+/// Shells for which packages install completions.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 
-/// What is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// A page of section 1 for each command
@@ -27,9 +26,9 @@ enum Kind {
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// What to make
+    /// What to generate
     kind: Kind,
-    /// The directory to write to; made if it is not there
+    /// The directory to write to; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `sitescout import`: a store from what another one exported.
+//! `sitescout import`: creates a store from a dump of another one.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -20,7 +20,7 @@ Examples:
   sitescout import backup.jsonl --state new
   zcat backup.jsonl.gz | sitescout import - --state new";
 
-/// So many records are written at a time.
+/// Records written per batch.
 const PORTION: usize = 1_000;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// What `export --everything` wrote; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the store is made; nothing must be there yet
+    /// Where to create the store; must not exist yet
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
 }
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     Ok(ExitCode::Success)
 }
 
-/// Reads a dump to its end, and says how many records it has.
+/// Reads a dump to its end, and returns the number of its records.
 fn load(source: Box<dyn BufRead>, name: &str, import: &mut Import) -> anyhow::Result<u64> {
     let mut records = 0_u64;
     let mut portion = Vec::new();

@@ -1,4 +1,4 @@
-//! `sitescout inspect`: what is known about a site, and why?
+//! `sitescout inspect`: shows what the store has about a site, and why.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;

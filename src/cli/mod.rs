@@ -1,4 +1,4 @@
-//! The front door: one file for each command.
+//! The command line: one file for each command.
 //!
 //! A command reads the settings, calls the library and prints. Results go to standard
 //! output, everything else to standard error, and the exit code says how it went.
@@ -47,7 +47,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows the whole of it on a generated web, in a minute
+    /// Trains, crawls and evaluates on a generated web, in a minute
     Demo(demo::Arguments),
     /// Lists the hosts, pages and problems of WARC archives
     Archive(archive::Arguments),
@@ -70,7 +70,7 @@ enum Command {
     Evaluate(evaluate::Arguments),
     /// Serves a generated web over HTTP
     ServeWeb(serve_web::Arguments),
-    /// Checks a settings file and tells all its problems at once
+    /// Checks a settings file and reports all its problems at once
     CheckConfig(check_config::Arguments),
     /// Writes man pages or shell completions, for packages
     #[command(hide = true)]
@@ -82,8 +82,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // `--help` and `--version` come this way too. If the terminal is gone, nobody
-            // reads it.
+            // `--help` and `--version` come this way too. A closed terminal is no failure.
             let _ = error.print();
             return if error.use_stderr() {
                 ExitCode::Usage
@@ -108,7 +107,7 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::ServeWeb(serve) => serve_web::run(&serve),
         Command::Generate(generate) => generate::run(&generate),
         Command::Demo(demo) => {
-            // It tells its own story; a settings file may ask for more.
+            // The demo prints its own progress; a settings file may set another log level.
             let mut quiet = Settings::default();
             quiet.log.level = LogLevel::Error;
             let settings = settings_or(arguments.config.as_deref(), quiet)?;
@@ -154,7 +153,7 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads the settings and starts the log by them.
+/// Reads the settings and starts the log.
 fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
     settings_or(path, Settings::default())
 }
@@ -188,7 +187,7 @@ fn read_settings(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// The problems of a settings file, each with the name of the file, as compilers do it.
+/// The problems of a settings file, each with file name and line as compilers write them.
 fn in_file(path: &Path, error: &ConfigError) -> UnusableSettings {
     let lines = error
         .0

@@ -27,7 +27,7 @@ Examples:
   sitescout run --config config.toml --check
 
 Crawls for the topics in [service] of the settings until it is stopped, as a service of systemd
-or by itself. SIGTERM and SIGINT end it when the visits under way have ended, twice at once;
+or by itself. SIGTERM and SIGINT end it after the visits under way, a second one at once;
 SIGHUP reads settings, topics and models again.";
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     /// Check settings, topics and models, and do nothing else
     #[arg(long)]
     check: bool,
-    /// Believe the clock of this machine although the verdicts in the store say otherwise
+    /// Accept the clock of this machine although the verdicts in the store contradict it
     #[arg(long)]
     accept_clock: bool,
 }
@@ -47,7 +47,7 @@ pub(super) fn run(
     settings: Settings,
 ) -> anyhow::Result<ExitCode> {
     let plan = plan(settings).map_err(|error| match ExitCode::of(&error) {
-        // Starting again would not help.
+        // A restart would not help.
         ExitCode::Failure => UnusableSettings(format!(": {error:#}")).into(),
         _ => error,
     })?;
@@ -81,7 +81,7 @@ pub(super) fn run(
             sources::check_clock(&store, is_clock_accepted).await?;
             anyhow::Ok(store)
         };
-        // To open a large store takes a while, and a stop is obeyed meanwhile.
+        // Opening a large store takes a while; a signal may stop it.
         let store = tokio::select! {
             opened = opening => opened?,
             () = signals.next() => return Ok(()),
@@ -93,14 +93,14 @@ pub(super) fn run(
             pages: Arc::new(pages),
             metrics,
         };
-        let (ask, requests) = mpsc::channel(1);
+        let (sender, requests) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
                 let request = match signals.next_of_all().await {
                     Signal::Stop => Request::Stop,
                     Signal::Reload => Request::Reload,
                 };
-                if ask.send(request).await.is_err() {
+                if sender.send(request).await.is_err() {
                     return;
                 }
             }
@@ -115,7 +115,7 @@ pub(super) fn run(
     Ok(ExitCode::Success)
 }
 
-/// Everything that must be right before anything is touched.
+/// Checks everything before the store or the network is touched.
 fn plan(settings: Settings) -> anyhow::Result<Plan> {
     let service = &settings.service;
     ensure!(
@@ -146,7 +146,7 @@ fn plan(settings: Settings) -> anyhow::Result<Plan> {
     })
 }
 
-/// What writing through the API needs. Whoever can be reached from outside must have one.
+/// The token for writes through the API, required unless it listens on loopback only.
 fn token(settings: &ApiSettings) -> anyhow::Result<Option<Token>> {
     let Some(path) = &settings.token_file else {
         let public = settings.listen;

@@ -20,29 +20,29 @@ Examples:
   sitescout serve-web --sites 1000 --latency 50ms --faults 0.02
   sitescout serve-web --sites 1000 --truth > truth.tsv
 
-All hosts are served at one address; the settings that lead a crawler there are printed. The
-same numbers make the same web. With --truth nothing is served: every host is listed with its
+All hosts are served at one address; the settings that resolve them to it are printed. The
+same options give the same web. With --truth nothing is served: every host is listed with its
 topic, as labels for `train` and `evaluate`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// How many sites there are, one in twenty of each topic
+    /// Number of sites, one in twenty of each topic
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     sites: u64,
-    /// Where chance comes from
+    /// Random seed of the web
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// The share of links of topical sites that lead to their own topic
+    /// Share of links of topical sites that lead to their own topic
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     locality: f64,
-    /// The port on the loopback address; 0 is any that is free
+    /// Port on the loopback address; 0 takes any free port
     #[arg(long, value_name = "PORT", default_value_t = 8_080)]
     port: u16,
-    /// How long answers take; slow hosts take twenty times as long
+    /// Delay of every response; slow hosts take twenty times as long
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = humantime::parse_duration)]
     latency: Duration,
-    /// The share of pages at which something goes wrong
+    /// Share of pages with a fault, such as a server error or a cut body
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     faults: f64,
     /// List hosts and topics instead of serving
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
         let (first, _) = web.site(0);
         complain(&format!(
-            "{} sites at {}, the first is {first}; lead a crawler there by\n\
+            "{} sites at {}, the first is {first}; settings for a crawler:\n\
              [fetch]\nresolve = [{{ host = \"*.example\", address = \"{1}\" }}]",
             web.sites(),
             server.address()?

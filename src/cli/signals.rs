@@ -1,8 +1,8 @@
-//! How the user and the system ask a command to stop.
+//! Signals that stop a command or reload its settings.
 
 use std::io;
 
-/// Ctrl-C, and the wishes of whoever started the process.
+/// SIGINT, SIGTERM and, on request, SIGHUP; Ctrl-C alone where there are no Unix signals.
 pub(super) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -12,13 +12,12 @@ pub(super) struct Signals {
     hangup: Option<tokio::signal::unix::Signal>,
 }
 
-/// What is wished.
 #[cfg(unix)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// That the process ends.
+    /// SIGINT or SIGTERM.
     Stop,
-    /// That it reads its settings again.
+    /// SIGHUP: read the settings again.
     Reload,
 }
 
@@ -35,7 +34,7 @@ impl Signals {
     }
 
     #[cfg(unix)]
-    /// Listens for the wish to read settings again, too. Without this it would end the process.
+    /// Handles SIGHUP too, which otherwise ends the process.
     pub(super) fn with_reload(self) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -45,7 +44,7 @@ impl Signals {
     }
 
     #[cfg(unix)]
-    /// The next wish, of whichever kind.
+    /// Waits for the next signal of any kind.
     pub(super) async fn next_of_all(&mut self) -> Signal {
         let Some(hangup) = &mut self.hangup else {
             self.next().await;
@@ -59,7 +58,7 @@ impl Signals {
     }
 
     #[cfg(unix)]
-    /// The next wish that the process ends.
+    /// Waits for the next SIGINT or SIGTERM.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -74,9 +73,9 @@ impl Signals {
     }
 
     #[cfg(not(unix))]
-    /// The next of them.
+    /// Waits for the next Ctrl-C.
     pub(super) async fn next(&mut self) {
-        // Without a way to be told, the crawl is ended by its goals alone.
+        // Without a handler, only its goals end the crawl.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,4 +1,4 @@
-//! What several commands read: archives, the live web, labels; and the waiting for it.
+//! Inputs shared by several commands: archives, the live web, labels, models, stores.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,10 +31,10 @@ use super::{in_file, read_settings};
 /// The model in the directory of a topic.
 pub(super) const MODEL_FILE: &str = "site-model.bin";
 
-/// What the topic is, as its user wrote it down.
+/// The definition of a topic, in its directory.
 pub(super) const TOPIC_FILE: &str = "topic.toml";
 
-/// What is to be known about the model, for people.
+/// The description of the model, for people.
 pub(super) const CARD_FILE: &str = "card.md";
 
 /// The page classifiers by their names on the command line.
@@ -55,21 +55,20 @@ impl From<PageClassifierName> for PageClassifierChoice {
     }
 }
 
-/// What still blocks a thread when all is done is waited for so long.
+/// How long blocking tasks are waited for at the end.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(1);
 
-/// Reading archives is work for the processors.
+/// Reading archives is bound by the CPU.
 const ARCHIVED_SITES_AT_ONCE: usize = 16;
 
-/// Live sites are mostly waited for.
+/// Visits to live sites mostly wait for the network.
 const LIVE_SITES_AT_ONCE: usize = 128;
 
-/// What can stand in for the live web.
+/// A source of pages instead of the live web.
 #[derive(Debug, Clone)]
 pub(super) enum WebSource {
-    /// Captured pages.
+    /// A WARC file.
     Archive(PathBuf),
-    /// Pages that are computed.
     Generated(GeneratedWeb),
 }
 
@@ -85,7 +84,7 @@ impl FromStr for WebSource {
     }
 }
 
-/// A web by its numbers.
+/// Parses `SITES,SEED` or `SITES,SEED,LOCALITY`.
 pub(super) fn generated_web(numbers: &str) -> Result<GeneratedWeb, String> {
     const EXPECTED: &str =
         "expected SITES,SEED or SITES,SEED,LOCALITY: two whole numbers and a share from 0 to 1";
@@ -114,12 +113,12 @@ pub(super) fn generated_topic(name: &str) -> Result<&'static str, String> {
 /// Where pages come from.
 pub(super) struct Web {
     pub(super) pages: Arc<PageSource>,
-    /// How many sites may be visited at once.
+    /// Maximum number of sites visited at once.
     pub(super) sites_at_once: usize,
 }
 
 impl Web {
-    /// The archives and other webs that were named, or the live web if nothing was.
+    /// Opens the archives or the generated web that were named, or else the live web.
     pub(super) fn open(
         warc: &[PathBuf],
         webs: &[WebSource],
@@ -135,7 +134,10 @@ impl Web {
             }
         }
         let (pages, sites_at_once) = if let Some(web) = generated {
-            ensure!(warc.len() + webs.len() == 1, "a generated web stands alone");
+            ensure!(
+                warc.len() + webs.len() == 1,
+                "a generated web cannot be combined with others"
+            );
             (PageSource::of(Arc::new(web)), ARCHIVED_SITES_AT_ONCE)
         } else if !archives.is_empty() {
             let archives = PageSource::archives(&archives, &settings.fetch)?;
@@ -164,7 +166,7 @@ impl Web {
 }
 
 fn live(record: Option<&Path>, settings: &Settings) -> anyhow::Result<PageSource> {
-    // No recording is begun of a web that is refused.
+    // Before a recording is created.
     LiveWeb::check(&settings.fetch)?;
     let user_agent = live::user_agent(&settings.fetch);
     let recorder = record.map(|path| Recorder::create(path, &user_agent));
@@ -178,17 +180,17 @@ pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the labels {}", path.display()))?;
     let labels = Labels::parse(&text).with_context(|| path.display().to_string())?;
-    tell_remarks(path, &labels);
+    print_remarks(path, &labels);
     Ok(labels)
 }
 
-pub(super) fn tell_remarks(path: &Path, labels: &Labels) {
+pub(super) fn print_remarks(path: &Path, labels: &Labels) {
     for remark in &labels.remarks {
         complain(&format!("sitescout: {}: {remark}", path.display()));
     }
 }
 
-/// What a topic's directory says about it, if it says anything.
+/// The definition in the directory of a topic, if there is one.
 pub(super) fn topic_definition(directory: &Path) -> anyhow::Result<Option<TopicDefinition>> {
     let file = directory.join(TOPIC_FILE);
     if !fs::exists(&file)? {
@@ -198,7 +200,7 @@ pub(super) fn topic_definition(directory: &Path) -> anyhow::Result<Option<TopicD
     Ok(Some(topic.map_err(|error| in_file(&file, &error))?))
 }
 
-/// Reads the model of a topic's directory, with the threshold that the topic wants.
+/// Reads the model of a topic, with the threshold of its definition.
 pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
     let path = directory.join(MODEL_FILE);
     let bytes = fs::read(&path).with_context(|| {
@@ -208,8 +210,8 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
         )
     })?;
     let model = SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())?;
-    let wish = topic_definition(directory)?.and_then(|topic| topic.p_threshold);
-    Ok(match wish {
+    let threshold = topic_definition(directory)?.and_then(|topic| topic.p_threshold);
+    Ok(match threshold {
         None => model,
         Some(p_threshold) => {
             let thresholds = Thresholds {
@@ -221,15 +223,15 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
     })
 }
 
-/// A topic that can be crawled for.
+/// A topic that is ready to be crawled.
 pub(super) struct OpenTopic {
     pub(super) model: SiteModel,
-    /// Where its crawl begins.
+    /// Entrances of the start sites.
     pub(super) starts: Vec<PageUrl>,
     pub(super) wanted: Option<u64>,
 }
 
-/// Reads everything about a topic, with further start sites.
+/// Reads model and definition of a topic, with further start sites.
 pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Result<OpenTopic> {
     let model = open_model(directory)?;
     let definition = topic_definition(directory)?.unwrap_or_default();
@@ -251,7 +253,7 @@ pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Re
     })
 }
 
-/// No topic is named twice, or stands elsewhere than the others.
+/// Refuses duplicates, and paths in place of names.
 pub(super) fn check_topic_names(topics: &[String]) -> anyhow::Result<()> {
     let is_path = |topic: &&String| topic.contains(['/', '\\']) || topic.starts_with('.');
     if let Some(path) = topics.iter().find(is_path) {
@@ -266,7 +268,7 @@ pub(super) fn check_topic_names(topics: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the labelled sites, and says which of them have no pages.
+/// Reads the labelled sites, and reports those without pages.
 pub(super) fn read_corpus(
     web: &Web,
     labels: &Labels,
@@ -275,7 +277,7 @@ pub(super) fn read_corpus(
     read_corpus_again(web, &[], labels, settings)
 }
 
-/// The same; but what could not be read is looked for in each of the other webs, too.
+/// As [`read_corpus`]; sites that could not be read are retried with each of the other webs.
 pub(super) fn read_corpus_again(
     web: &Web,
     others: &[Web],
@@ -299,11 +301,11 @@ pub(super) fn read_corpus_again(
         anyhow::Ok(corpus)
     })?;
     progress.finish_and_clear();
-    tell_missing(&corpus);
+    report_missing(&corpus);
     Ok(corpus)
 }
 
-fn tell_missing(corpus: &Corpus) {
+fn report_missing(corpus: &Corpus) {
     let unread = corpus.unreachable.iter();
     let unread: Vec<String> = unread
         .map(|(site, why)| format!("{site} ({why})"))
@@ -328,7 +330,7 @@ pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
     }
 }
 
-/// Opens a store that must be there.
+/// Opens a store that must exist.
 pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
     ensure!(
         KeyValueStore::is_in(directory),
@@ -355,11 +357,11 @@ pub(super) async fn topic_of(store: &KeyValueStore, name: Option<&str>) -> anyho
             "there is no topic `{name}`; there are: {}",
             names.join(", ")
         ),
-        None => format!("say with --topic which: {}", names.join(", ")),
+        None => format!("name one with --topic: {}", names.join(", ")),
     })
 }
 
-/// Whether a file tells everybody on the machine what is in it.
+/// Whether every user of the machine can read a file.
 #[cfg(unix)]
 pub(super) fn is_readable_by_all(path: &Path) -> anyhow::Result<bool> {
     use std::os::unix::fs::PermissionsExt;
@@ -374,8 +376,8 @@ pub(super) fn p_threshold(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a threshold is a number from 0.5 to below 1".to_owned())
 }
 
-/// Runs to the end. What blocks then is left behind: nobody waits for it any more, and everything
-/// that was promised is on the disk.
+/// Runs to the end. Tasks that still block then are abandoned: nothing waits for them, and
+/// everything acknowledged is on the disk.
 pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let ended = runtime.block_on(work);
@@ -383,7 +385,7 @@ pub(super) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     ended
 }
 
-/// Refuses a clock that cannot be right by what the store says, unless it is to be believed.
+/// Refuses a clock that contradicts the times in the store, unless it is accepted.
 pub(super) async fn check_clock(store: &KeyValueStore, is_accepted: bool) -> anyhow::Result<()> {
     let checked = store.check_clock().await;
     if !is_accepted {
@@ -391,11 +393,11 @@ pub(super) async fn check_clock(store: &KeyValueStore, is_accepted: bool) -> any
     }
     match checked {
         Err(error @ StoreError::WrongClock { .. }) => {
-            tracing::warn!(%error, "the clock is accepted; later times in the store are set right");
+            tracing::warn!(%error, "the clock is accepted; later times in the store are corrected");
         }
         checked => checked?,
     }
-    // Without a verdict to tell by, visits may have been put off by a wrong clock all the same.
+    // Even if the check finds nothing, a wrong clock may have deferred visits.
     Ok(store.accept_clock().await?)
 }
 
@@ -406,7 +408,7 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     runtime.context("cannot start the runtime")
 }
 
-/// A bar on standard error if a person watches it, else nothing.
+/// A bar on standard error if that is a terminal, else nothing.
 pub(super) fn progress_bar(steps: usize, what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());

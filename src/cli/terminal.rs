@@ -1,5 +1,5 @@
-//! What is printed. Text from the web is hostile: escape sequences in a title could move
-//! the cursor or retitle the window, so no control character reaches the terminal.
+//! Output to the terminal. Text from the web is hostile: escape sequences in a title could
+//! move the cursor or retitle the window, so no control character reaches the terminal.
 
 use std::io::{self, Write};
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::web;
 pub(super) use crate::web::Sanitized;
 
-/// JSON that is harmless on a terminal.
+/// JSON without control characters.
 pub(super) fn sanitized_json(value: &Value) -> String {
     web::sanitized_json(value.to_string())
 }
 
-/// Tells a result.
+/// Prints a result to standard output.
 pub(super) fn say(message: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{message}")
 }
 
-/// Says what went wrong. If even that cannot be written, the exit code still tells.
+/// Prints a message to standard error. If that fails, the exit code still reports the outcome.
 pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }

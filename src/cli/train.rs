@@ -1,4 +1,4 @@
-//! `sitescout train`: what do sites of a topic look like?
+//! `sitescout train`: learns what sites of a topic look like.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,7 +30,7 @@ Examples:
 
 Labels have one line for each host: host, tab, topic, and optionally tab and a group. All
 topics but the one learned are the other class. Sites of one group (one owner, one
-designer, the years of one event) are never torn apart when reliability is measured.
+designer, the years of one event) stay in one fold when reliability is measured.
 
 Decisions of editors count as labels, beside those of --labels or of the topic's own topic.toml: an
 accepted site is an example of the topic, a rejected one is not.";
@@ -41,20 +41,20 @@ pub(super) struct Arguments {
     /// The topic to learn, by its name in the labels, or a topic.toml
     #[arg(value_name = "TOPIC")]
     topic: String,
-    /// WARC files with the labelled sites; without any, the live web is asked
+    /// WARC files with the labelled sites; by default the live web
     #[arg(long, value_name = "FILE", num_args = 1..)]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
+    /// Another source of pages: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
-    /// Keep everything that the live web answers in this WARC file
+    /// Record all responses of the live web in this WARC file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["warc", "web"])]
     record: Option<PathBuf>,
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// Learn from what editors have decided, too: as the store of --state has it, or a file with
-    /// the answer of the API, which is there while a daemon has the store open
+    /// Learn from the decisions of editors, too: those in the store of --state, or in a file with
+    /// the response of the API, for use while a daemon has the store open
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     from_decisions: Option<String>,
     /// Where everything found is kept, for --from-decisions
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     /// The page classifier to use instead of the one in the settings
     #[arg(long, value_name = "NAME")]
     page_classifier: Option<PageClassifierName>,
-    /// Where chance comes from, instead of the seed in the settings
+    /// Random seed to use instead of the one in the settings
     #[arg(long)]
     seed: Option<u32>,
 }
@@ -108,7 +108,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     ensure!(
         targets < examples.len(),
         "every site that could be read is of `{}`; label sites of other topics too, \
-         so that there is something to tell it from",
+         as examples of what it is not",
         topic.name
     );
     let (model, validation) =
@@ -121,8 +121,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     }
     if model.calibration().knows_nothing() {
         complain(&format!(
-            "sitescout: on sites held out, pages of `{}` are told from others no better than by \
-             chance; the model is written, but label more sites, of the topic and of others, \
+            "sitescout: on sites held out, pages of `{}` are recognised no better than at \
+             random; the model is written, but label more sites, of the topic and of others, \
              before you use it",
             topic.name
         ));
@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let bytes = model.to_bytes();
     sources::write_whole(&directory.join(MODEL_FILE), &bytes)?;
     sources::write_whole(&directory.join(CARD_FILE), card.to_markdown().as_bytes())?;
-    // Start sites are looked for beside the model.
+    // `crawl` reads start sites from the file beside the model.
     let beside = directory.join(TOPIC_FILE);
     if let Some(text) = &topic.file
         && !fs::exists(&beside)?
@@ -195,10 +195,7 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
                 Ok(Topic::without_labels(&arguments.topic))
             };
         }
-        bail!(
-            "say with --labels which sites are examples of `{}`",
-            arguments.topic
-        );
+        bail!("name the examples of `{}` with --labels", arguments.topic);
     };
     Ok(Topic {
         name: arguments.topic.clone(),
@@ -209,7 +206,7 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
 }
 
 impl Topic {
-    /// All examples come from editors.
+    /// For a topic whose examples all come from editors.
     fn without_labels(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -220,7 +217,7 @@ impl Topic {
     }
 }
 
-/// What people have said, as a store has it.
+/// Decisions of editors and blocks of operators, from a store.
 struct Edits {
     decisions: Vec<(SiteId, bool)>,
     blocks: BTreeSet<SiteId>,
@@ -253,9 +250,9 @@ fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Res
     })
 }
 
-/// What editors have decided, as the API told it.
+/// Decisions of editors from a response of the API.
 fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bool)>> {
-    /// A line of the API; what else it says is of no use here.
+    /// A line of the response; other fields are ignored.
     #[derive(Deserialize)]
     struct Line {
         topic: String,
@@ -268,7 +265,7 @@ fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bo
     for (number, line) in (1..).zip(text.lines()) {
         let place = || {
             format!(
-                "{}:{number}: no decision as the API tells it",
+                "{}:{number}: not a decision as the API writes it",
                 file.display()
             )
         };
@@ -290,8 +287,8 @@ fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bo
     Ok(decisions)
 }
 
-/// A topic that a user wrote down, with training sites of its own or those of a labels file, or
-/// with none if editors have decided on some.
+/// A topic from its definition, with its own training sites or those of a labels file, or with
+/// none if there are decisions of editors.
 fn read_topic_file(
     file: &Path,
     labels: Option<&Path>,
@@ -311,11 +308,11 @@ fn read_topic_file(
         ),
         (false, None) => bail!(
             "{} names no training sites: list `target_sites` and `other_sites` in its [training], \
-             or say with --labels which they are",
+             or name them with --labels",
             file.display()
         ),
     };
-    sources::tell_remarks(file, &labels);
+    sources::print_remarks(file, &labels);
     Ok(Topic {
         name: definition.name,
         description: definition.description,
@@ -324,12 +321,15 @@ fn read_topic_file(
     })
 }
 
-/// Reads labels, among which the topic must be.
+/// Reads labels, which must contain the topic.
 fn labels_with(path: &Path, topic: &str) -> anyhow::Result<Labels> {
     let labels = sources::read_labels(path)?;
     let topics = labels.topics();
     if !topics.contains(&topic) {
-        ensure!(topic != OTHER, "`{OTHER}` is what all topics are told from");
+        ensure!(
+            topic != OTHER,
+            "`{OTHER}` is no topic, but the label of sites of no topic"
+        );
         bail!(
             "no site is labelled `{topic}`; there are: {}",
             topics.join(", ")
@@ -338,7 +338,7 @@ fn labels_with(path: &Path, topic: &str) -> anyhow::Result<Labels> {
     Ok(labels)
 }
 
-/// The command line, with the names of files only.
+/// The command line for the card, with file names in place of paths.
 fn command(arguments: &Arguments, settings: &Settings) -> String {
     let name = |path: &Path| {
         path.file_name()

@@ -1,4 +1,4 @@
-//! `[api]`: how people and programs reach the daemon.
+//! `[api]`: the HTTP API and the dashboard.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,19 +11,19 @@ use super::value::{
 /// `[api]`: the HTTP API and the dashboard of `sitescout run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiSettings {
-    /// Where it is served, if anywhere.
+    /// None: not served.
     pub(crate) listen: Option<SocketAddr>,
-    /// The file with the token that writing needs.
+    /// Its first line is the token for write access.
     pub(crate) token_file: Option<PathBuf>,
     /// Whether reading needs the token on a loopback address, too.
     pub(crate) reads_need_token: bool,
-    /// Names under which it may be asked for, beside addresses and `localhost`.
+    /// Accepted in the Host header, in addition to IP addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
-    /// So many requests a second may come from one address; 0: any number.
+    /// Rate limit for one client address; 0: unlimited.
     pub(crate) requests_per_second: usize,
-    /// The longest body of a request.
+    /// Maximum size of a request body.
     pub(crate) body_bytes: usize,
-    /// So many connections may be open at once.
+    /// Maximum number of open connections.
     pub(crate) connections: usize,
 }
 

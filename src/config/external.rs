@@ -13,45 +13,43 @@ use super::value::{
 pub struct ExternalSettings {
     /// In which order border sites are visited.
     pub(crate) strategy: Strategy,
-    /// In how many steps from 0 to 1 ranks are compared; 0: as they are.
+    /// Number of steps from 0 to 1 that ranks are rounded to; 0: not rounded.
     pub(crate) rank_steps: usize,
-    /// How many sites are visited at once.
+    /// Number of concurrent visits.
     pub crawlers: usize,
-    /// With fewer sites left to visit than this, more is read of each for its links.
+    /// With fewer sites left to visit than this, more pages of each are read for links.
     pub(crate) scarce_border: usize,
-    /// How many sites of one registrable domain are taken up.
+    /// Maximum number of sites of one registrable domain.
     pub(crate) sites_per_domain: usize,
-    /// How many sites are taken up because sites of one registrable domain recommend them; 0: any
-    /// number.
+    /// Maximum number of sites admitted through links from one registrable domain; 0: unlimited.
     pub(crate) sites_per_source: usize,
-    /// How many sites may wait to be visited; 0: any number.
+    /// Maximum number of border sites; 0: unlimited.
     pub(crate) border_sites: usize,
-    /// Domains below which every name is a domain of its own, beside those that are known.
+    /// Domains whose subdomains count as registrable domains, in addition to the built-in ones.
     pub(crate) platforms: Vec<String>,
-    /// How many sites at one address are judged.
+    /// Maximum number of sites judged at one IP address.
     pub sites_per_address: usize,
-    /// What becomes of verdicts when the model of the topic has changed.
+    /// What happens to verdicts when the topic gets a new model.
     pub(crate) old_verdicts: OldVerdicts,
-    /// After how long a relevant site is looked at again, if ever.
+    /// After how long a relevant site is rechecked, if ever.
     pub recheck_after: Option<Duration>,
-    /// How often the visit to a site is put off before it is given up.
+    /// How often the visit to a site is deferred before the outcome is final.
     pub max_deferrals: usize,
-    /// The pages over which recent pprs is measured.
+    /// Number of pages over which recent pprs is measured.
     pub pprs_window: usize,
-    /// The crawl ends when recent pprs is so many times what it was at best.
+    /// The crawl ends when recent pprs rises above this many times its best value.
     pub pprs_factor: f64,
-    /// How long visits under way are waited for when the crawl is stopped.
+    /// How long a stopping crawl waits for visits under way.
     pub(crate) drain: Duration,
-    /// Hosts that are never visited.
+    /// Hosts that no request is ever sent to.
     pub block: Vec<String>,
-    /// If there are any, no other hosts are visited.
+    /// If not empty, requests are sent only to these hosts.
     pub(crate) allow: Vec<String>,
-    /// Where chance comes from.
+    /// Random seed.
     pub(crate) seed: u64,
 }
 
-/// Which hosts an operator lets in, ready to be asked: the answer costs the same however long the
-/// lists are.
+/// Which hosts the operator permits, indexed: a lookup costs the same however long the lists are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLists {
     block: HostPatterns,
@@ -62,35 +60,29 @@ pub struct HostLists {
 struct HostPatterns {
     has_all: bool,
     hosts: BTreeSet<String>,
-    /// Everything below these is covered.
+    /// All hosts below these match.
     domains: BTreeSet<String>,
 }
 
-/// What becomes of verdicts that another model made than the topic has now.
+/// What happens to verdicts of a model that the topic has replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldVerdicts {
-    /// They stand.
+    /// They remain valid.
     Keep,
-    /// Relevant sites are visited and judged anew.
+    /// Relevant sites are visited and judged again.
     RejudgeRelevant,
     /// All sites are.
     RejudgeAll,
 }
 
-/// In which order border sites are visited.
+/// In which order border sites are visited; see [`Strategy::description`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// By the mean of global and local edge weights.
     Combined,
-    /// By the confidence of the sites that recommend them.
     Global,
-    /// By the confidence of the pages that recommend them.
     Local,
-    /// As the paper decides: order, averaging, prior, link threshold, pages, page classifier.
     Paper,
-    /// As they were found.
     BreadthFirst,
-    /// By lot.
     Random,
 }
 
@@ -163,13 +155,13 @@ impl ExternalSettings {
         }
     }
 
-    /// `sites_per_address` as stores count.
+    /// `sites_per_address` in the type of the store's counters.
     #[must_use]
     pub(crate) fn sites_per_address(&self) -> u32 {
         u32::try_from(self.sites_per_address).unwrap_or(u32::MAX)
     }
 
-    /// Whether the lists of the operator let a host be visited. Blocking wins.
+    /// Whether the operator permits requests to a host. `block` takes precedence.
     #[must_use]
     pub(crate) fn permits(&self, host: &str) -> bool {
         let is_named = |pattern: &String| pattern.strip_prefix("www.") == Some(host);
@@ -180,7 +172,7 @@ impl ExternalSettings {
         !is_on(&self.block) && (self.allow.is_empty() || is_on(&self.allow))
     }
 
-    /// Both lists by themselves.
+    /// Both lists, indexed.
     #[must_use]
     pub(crate) fn host_lists(&self) -> HostLists {
         HostLists::new(&self.block, &self.allow)
@@ -190,7 +182,8 @@ impl ExternalSettings {
 // === impl HostLists ===
 
 impl HostLists {
-    /// Lists of patterns: hosts, `*.` with a domain, or `*`. If any are allowed, no others are.
+    /// Patterns are hosts, `*.` with a domain, or `*`. If `allow` is not empty, no other hosts are
+    /// permitted.
     #[must_use]
     pub fn new(block: &[String], allow: &[String]) -> Self {
         Self {
@@ -199,13 +192,13 @@ impl HostLists {
         }
     }
 
-    /// Whether they let a host in. Blocking wins.
+    /// Whether a host is permitted. `block` takes precedence.
     #[must_use]
     pub(crate) fn permit(&self, host: &str) -> bool {
         !self.block.cover(host) && (self.allow.is_empty() || self.allow.cover(host))
     }
 
-    /// All patterns in an order of their own, to tell lists apart.
+    /// All patterns in a canonical order, for comparing lists.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = String> {
         let named = |list: &'static str, patterns: &HostPatterns| {
             let hosts = patterns
@@ -235,7 +228,7 @@ impl HostPatterns {
                 }
                 None => {
                     sorted.hosts.insert(pattern.clone());
-                    // Sites are known without it.
+                    // Site names have no `www.`.
                     let bare = pattern.strip_prefix("www.");
                     sorted.hosts.extend(bare.map(str::to_owned));
                 }
@@ -248,7 +241,7 @@ impl HostPatterns {
         !self.has_all && self.hosts.is_empty() && self.domains.is_empty()
     }
 
-    /// As [`covers`] says for each of them.
+    /// Same result as [`covers`] for each pattern.
     fn cover(&self, host: &str) -> bool {
         let without_www = host.strip_prefix("www.").unwrap_or(host);
         let mut parents = host.match_indices('.').filter(|(at, _)| *at > 0);
@@ -284,7 +277,7 @@ impl Default for ExternalSettings {
     }
 }
 
-/// A host covers itself and its `www.`; `*.` and a domain cover all below the domain.
+/// A host matches itself and its `www.`; `*.` and a domain match all hosts below the domain.
 pub(super) fn covers(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix("*.") {
         _ if pattern == "*" => true,
@@ -298,7 +291,7 @@ pub(super) fn covers(pattern: &str, host: &str) -> bool {
 // === impl Strategy ===
 
 impl Strategy {
-    /// All there are, the default first.
+    /// The default first.
     pub(crate) const ALL: [Self; 6] = [
         Self::Combined,
         Self::Global,
@@ -318,6 +311,19 @@ impl Strategy {
             Self::Paper => "paper",
             Self::BreadthFirst => "breadth-first",
             Self::Random => "random",
+        }
+    }
+
+    /// One line for help texts.
+    #[must_use]
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            Self::Combined => "By the mean of global and local edge weights",
+            Self::Global => "By the confidence of the sites that recommend them",
+            Self::Local => "By the confidence of the pages that recommend them",
+            Self::Paper => "As the paper decides; needs a model of the page classifier `centroid`",
+            Self::BreadthFirst => "In the order in which they were found",
+            Self::Random => "At random",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `[fetch]`: where pages come from, and how the live web is asked for them.
+//! `[fetch]`: where pages come from, and how the live web is requested.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -21,26 +21,25 @@ const HOUR: Duration = Duration::from_hours(1);
 /// `[fetch]`: where pages come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchSettings {
-    /// Who is behind the crawler: a URL or a mail address. Without it the live web is
-    /// refused.
+    /// URL or mail address of the operator. Without it the live web is refused.
     pub contact: Option<String>,
-    /// The longest body kept of one page, decoded.
+    /// Maximum size of one page's body after decoding.
     pub body_bytes: usize,
-    /// Hosts whose address is given here instead of by DNS.
+    /// Hosts whose address is given here and not by DNS.
     pub resolve: Vec<ResolveRule>,
-    /// Addresses that may be connected to although they are not public.
+    /// Non-public addresses that connections are allowed to.
     pub allow_addresses: Vec<IpNet>,
-    /// The ports that may be connected to.
+    /// Ports that connections are allowed to.
     pub ports: Vec<u16>,
-    /// Name servers to ask instead of those of the system.
+    /// Name servers to use instead of the system's.
     pub dns_servers: Vec<SocketAddr>,
-    /// How many answers of name servers are kept, each as long as it says.
+    /// Maximum number of DNS responses in the cache.
     pub dns_cache: usize,
-    /// A proxy for everything that is not mapped by `resolve`.
+    /// A proxy for everything not covered by `resolve`.
     pub proxy: Option<ProxySettings>,
-    /// Certificates to trust beside those of the web.
+    /// Certificates to trust in addition to the web's usual root certificates.
     pub ca_file: Option<PathBuf>,
-    /// What happens to a site whose certificate is bad.
+    /// How to treat a site with an invalid certificate.
     pub bad_certificate: CertificatePolicy,
     /// `[fetch.limits]`
     pub limits: LimitSettings,
@@ -50,14 +49,14 @@ pub struct FetchSettings {
     pub archive: ArchiveSettings,
 }
 
-/// One entry of `resolve`: these hosts are found at this address.
+/// One entry of `resolve`: the address of some hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveRule {
     /// A host in lower case, or `*.` and a domain for all hosts below it, or `*`.
     pub host: String,
-    /// Where they are.
+    /// Where connections to them go.
     pub address: SocketAddr,
-    /// Whether TLS is spoken there.
+    /// Whether the server there uses TLS.
     pub tls: bool,
 }
 
@@ -68,74 +67,74 @@ pub struct ProxySettings {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// User and password, if it wants them.
+    /// User and password, if it requires them.
     pub credentials: Option<(String, String)>,
 }
 
-/// What to do with a site whose certificate is bad.
+/// How to treat a site with an invalid certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificatePolicy {
     /// The site is not judged.
     Refuse,
-    /// The site is judged by what it says over http, if it does.
+    /// The site is judged by its pages over http, if it has any.
     Http,
 }
 
-/// `[fetch.limits]`: what one request, and all of them together, may take.
+/// `[fetch.limits]`: limits of one request, and of all of them together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// Until a connection stands, TLS included.
+    /// Timeout for connecting, including TLS.
     pub connect: Duration,
-    /// Until the first byte of an answer, and between two bytes of it.
+    /// Timeout for the first byte of a response, and between two pieces of it.
     pub first_byte: Duration,
-    /// From asking until the last byte.
+    /// Timeout for a whole request, without politeness waits.
     pub request: Duration,
-    /// Bytes per second below which a body is given up.
+    /// Average bytes per second below which a body is aborted.
     pub minimum_rate: usize,
-    /// The longest body taken from the wire.
+    /// Maximum size of a body as received.
     pub wire_bytes: usize,
-    /// All headers of an answer together.
+    /// Maximum size of all headers of a response together.
     pub(crate) header_bytes: usize,
-    /// The headers of an answer.
+    /// Maximum number of headers of a response.
     pub(crate) headers: usize,
-    /// Media types of which the body is downloaded.
+    /// Media types whose body is downloaded.
     pub content_types: Vec<String>,
-    /// Connections open at once, idle ones included.
+    /// Maximum number of open connections, including idle ones.
     pub connections: usize,
-    /// How long a connection that nobody uses stays open.
+    /// How long an idle connection stays open.
     pub idle: Duration,
 }
 
-/// `[fetch.politeness]`: how hosts are spared.
+/// `[fetch.politeness]`: delays between requests, and robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolitenessSettings {
-    /// Between two requests to one site.
+    /// Minimum time between two requests to one site.
     pub pause: Duration,
-    /// The longest wait inside a visit; who asks for more is visited again later.
+    /// Maximum wait within a visit; a site that requests a longer one is visited again later.
     pub longest_wait: Duration,
-    /// Between two requests to one address, whichever sites it serves.
+    /// Minimum time between two requests to one IP address, whichever sites it serves.
     pub address_interval: Duration,
-    /// When to come back if robots.txt cannot be had and no time was named.
+    /// When to visit a site again that sent no Retry-After.
     pub come_back: Duration,
-    /// How long a robots.txt is believed.
+    /// How long a robots.txt is cached.
     pub robots_max_age: Duration,
-    /// What the rules of all hosts may take in memory together.
+    /// Memory for the cached rules of all hosts.
     pub(crate) robots_cache: usize,
 }
 
-/// `[fetch.archive]`: websites out of WARC files.
+/// `[fetch.archive]`: websites from WARC files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveSettings {
-    /// Whether an index is kept beside each archive.
+    /// Whether to keep an index file beside each archive.
     pub keep_index: bool,
-    /// What happens to a damaged archive.
+    /// How to treat a damaged archive.
     pub damaged: DamagePolicy,
 }
 
-/// What to do with a damaged archive.
+/// How to treat a damaged archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamagePolicy {
-    /// Refuse it and say where the damage is.
+    /// Refuse it and report where the damage is.
     Refuse,
     /// Use what can be read.
     Salvage,
@@ -196,8 +195,8 @@ impl Default for FetchSettings {
 // === impl ResolveRule ===
 
 impl ResolveRule {
-    /// Whether the rule speaks of a host, which must be in lower case. A rule for a site
-    /// speaks of its `www.` too.
+    /// Whether the rule matches a host, which must be in lower case. A rule for a host matches its
+    /// `www.` too.
     #[must_use]
     pub(crate) fn covers(&self, host: &str) -> bool {
         covers(&self.host, host)
@@ -207,7 +206,7 @@ impl ResolveRule {
 // === impl ProxySettings ===
 
 impl ProxySettings {
-    /// The address, if the proxy is given by one.
+    /// The address, if `host` is one and not a name.
     #[must_use]
     pub(crate) fn address(&self) -> Option<IpAddr> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
@@ -215,7 +214,7 @@ impl ProxySettings {
     }
 }
 
-/// Passwords stay out of logs.
+/// Without credentials, to keep them out of logs.
 impl fmt::Debug for ProxySettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProxySettings")
@@ -229,11 +228,11 @@ impl fmt::Debug for ProxySettings {
 
 impl LimitSettings {
     fn read(&self, limits: &mut Section<'_>) -> Self {
-        let hundredth = Duration::from_millis(10);
+        let shortest = Duration::from_millis(10);
         Self {
-            connect: limits.value("connect", self.connect, duration(hundredth..=HOUR)),
-            first_byte: limits.value("first_byte", self.first_byte, duration(hundredth..=HOUR)),
-            request: limits.value("request", self.request, duration(hundredth..=DAY)),
+            connect: limits.value("connect", self.connect, duration(shortest..=HOUR)),
+            first_byte: limits.value("first_byte", self.first_byte, duration(shortest..=HOUR)),
+            request: limits.value("request", self.request, duration(shortest..=DAY)),
             minimum_rate: limits.value("minimum_rate", self.minimum_rate, byte_size(0..=1 << 30)),
             wire_bytes: limits.value("wire_bytes", self.wire_bytes, byte_size(1 << 10..=1 << 30)),
             header_bytes: limits.value(

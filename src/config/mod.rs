@@ -1,8 +1,7 @@
 //! From text to checked settings.
 //!
-//! [`Settings::parse`] reads the whole text, checks every value, and tells all problems at
-//! once, each with its place: who edits a file on a server should not have to find out one
-//! by one. Whoever holds `Settings` need not check them again.
+//! [`Settings::parse`] checks every value of the text and reports all problems at once, each with
+//! line and column. `Settings` need not be checked again.
 //!
 //! Invariant: `config.toml` in the repository sets every key to its default.
 
@@ -30,7 +29,7 @@ use value::{byte_size, choice, duration, number, whole_number};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Everything a user can set, checked.
+/// All settings, checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// `[log]`
@@ -53,23 +52,21 @@ pub struct Settings {
     pub api: ApiSettings,
 }
 
-/// `[log]`: what is told, and how.
+/// `[log]`: level and format of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
-    /// The least important level that is still told.
     pub(crate) level: LogLevel,
-    /// What a line looks like.
     pub(crate) format: LogFormat,
 }
 
-/// How much is told.
+/// The least severe level that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     /// An operator must act.
     Error,
-    /// Something works worse than it should.
+    /// Degraded operation.
     Warn,
-    /// Sites judged, starts and ends.
+    /// Sites judged, and lifecycle.
     Info,
     /// Pages.
     Debug,
@@ -77,12 +74,12 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-/// What a line of the log looks like.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// Human on a terminal, JSON elsewhere.
     Auto,
-    /// A line for people.
+    /// Lines for people.
     Human,
     /// One JSON object a line.
     Json,
@@ -91,72 +88,72 @@ pub(crate) enum LogFormat {
 /// `[store]`: what is kept, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Memory for what is on the disk.
+    /// Cache of the database.
     pub cache_bytes: usize,
-    /// Of which sites the evidence is kept.
+    /// For which sites evidence is kept.
     pub evidence: EvidenceRetention,
-    /// How long it is kept.
+    /// How long evidence is kept.
     pub evidence_age: Duration,
-    /// Which edges are kept once their target was judged.
+    /// Which edges are kept after their target was judged.
     pub edges: EdgeRetention,
 }
 
-/// Of which sites the evidence is kept: pages, confidences and telling words.
+/// For which sites evidence is kept: pages, confidences and telling words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvidenceRetention {
-    /// Of all.
+    /// For all.
     All,
-    /// Of relevant ones.
+    /// For relevant ones.
     Relevant,
-    /// Of none.
+    /// For none.
     None,
 }
 
-/// Which edges are kept once the site that they lead to was judged. Those that lead to
-/// border sites are always kept, because ranks are made of them.
+/// Which edges are kept after their target was judged. Edges to border sites are always kept,
+/// because ranks are computed from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeRetention {
     /// All.
     All,
-    /// Those that lead to relevant sites.
+    /// Those to relevant sites.
     Relevant,
 }
 
-/// `[parse]`: how pages are read.
+/// `[parse]`: how pages are parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseSettings {
-    /// The most links taken from one page.
+    /// Maximum number of links taken from one page.
     pub max_links: usize,
-    /// Links with longer addresses are dropped.
+    /// Links with longer URLs are dropped.
     pub max_url_bytes: usize,
 }
 
 /// `[internal]`: how one site is sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InternalSettings {
-    /// The most pages asked of one site.
+    /// Maximum number of pages requested from one site.
     pub page_budget: usize,
-    /// The most redirects followed in a row.
+    /// Maximum number of redirects followed in a row.
     pub max_redirects: usize,
-    /// How often a page is asked for again when the server was busy or the line broke.
+    /// Retries of a page when the server was busy or the connection failed.
     pub retries: usize,
-    /// After so many failures in a row a site is given up.
+    /// Number of failures in a row after which a visit ends.
     pub max_failures: usize,
-    /// `l_threshold`: after the verdict, reading goes on for links until `LinkRank` is there
-    /// (paper 4.3.4).
+    /// `l_threshold`: after the verdict, reading goes on for links until `LinkRank` reaches it (paper
+    /// 4.3.4).
     pub link_threshold: f64,
     /// The same while few sites are left to visit.
     pub scarce_link_threshold: f64,
     /// c: what a page without links adds to `LinkRank` (paper 4.3.4).
     pub link_constant: f64,
-    /// What becomes of a site whose homepage asks not to be indexed.
+    /// How to treat a site whose homepage has `noindex`.
     pub noindex: NoindexPolicy,
 }
 
-/// What becomes of a site whose homepage asks not to be indexed.
+/// How to treat a site whose homepage has `noindex`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoindexPolicy {
-    /// It is left after its homepage, undecided.
+    /// The visit ends after the homepage, undecided.
     LeaveOut,
     /// It is judged, and marked in lists.
     Mark,
@@ -167,19 +164,19 @@ pub enum NoindexPolicy {
 /// `[training]`: how a topic is learned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainingSettings {
-    /// The pages of each site that are looked at, in breadth-first order.
+    /// Maximum number of pages read of each site, breadth first.
     pub pages_per_site: usize,
-    /// The most terms a model knows.
+    /// Maximum number of terms in a model.
     pub(crate) vocabulary: usize,
-    /// The page classifier.
+    /// Which page classifier is trained.
     pub page_classifier: PageClassifierChoice,
-    /// The folds of the cross-validation inside training.
+    /// Number of folds of the cross-validation inside training.
     pub(crate) folds: usize,
-    /// Where chance comes from.
+    /// Random seed.
     pub seed: u64,
 }
 
-/// Which page classifier is learned.
+/// Which page classifier is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageClassifierChoice {
     /// Logistic regression.
@@ -191,7 +188,7 @@ pub enum PageClassifierChoice {
 // === impl Settings ===
 
 impl Settings {
-    /// Reads the text of a settings file. Problems are all told, in the order of the text.
+    /// Parses a settings file. All problems are reported at once, in the order of the text.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let default = Self::default();
         section::read(text, |top| Self {
@@ -410,7 +407,7 @@ impl Default for TrainingSettings {
 // === impl PageClassifierChoice ===
 
 impl PageClassifierChoice {
-    /// All there are, the default first.
+    /// The default first.
     pub(crate) const ALL: [Self; 2] = [Self::Linear, Self::Centroid];
 
     /// The name in settings and on the command line.

@@ -1,5 +1,4 @@
-//! Reads the tables of a settings file key by key and remembers what was asked for, so
-//! that whatever is left over is an unknown key.
+//! Reads the tables of a settings file key by key; the keys never read are unknown keys.
 //!
 //! Deriving this with serde would be shorter, but stops at the first mistake.
 
@@ -12,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::{ConfigError, Problem};
 
-/// A key that resembles an unknown one at least this much is suggested.
+/// A known key at least this similar to an unknown one is suggested.
 const SIMILAR: f64 = 0.7;
 
 /// One table of the file, or an absent one.
@@ -24,7 +23,7 @@ pub(super) struct Section<'a> {
     notes: &'a RefCell<Notes>,
 }
 
-/// What was noticed while reading.
+/// Findings while reading.
 #[derive(Default)]
 struct Notes {
     /// Offset and message.
@@ -68,7 +67,7 @@ fn read_noting<T>(text: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> (T, N
     top.refuse_unknown_keys();
     drop(top);
     let mut notes = notes.into_inner();
-    // Where the syntax is broken, what the parser made of it is not the user's mistake.
+    // At a syntax error, other problems at the same offset come from the parser's recovery.
     for error in errors {
         let offset = error.span().map_or(0, |span| span.start);
         notes.problems.retain(|(other, _)| *other != offset);
@@ -91,7 +90,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a table inside this one; if it is absent, all its keys have their defaults.
+    /// Reads a table inside this one; an absent one is read as empty.
     pub(super) fn section<T>(
         &mut self,
         key: &'static str,
@@ -117,8 +116,7 @@ impl<'a> Section<'a> {
         settings
     }
 
-    /// Reads a value. One that cannot be read is a problem, and the default stands in for
-    /// it, so that reading goes on.
+    /// Reads a value. An invalid one is reported and replaced by the default, so that reading goes on.
     pub(super) fn value<T>(
         &mut self,
         key: &'static str,
@@ -142,8 +140,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a value that must be there. If it is not, that is a problem, and nothing
-    /// stands in for it.
+    /// Reads a mandatory value; a missing one is reported.
     pub(super) fn required<T: Default>(
         &mut self,
         key: &'static str,
@@ -189,7 +186,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value as the reader of a message would say it.
+/// A value as messages show it.
 fn described(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("{text:?}"),

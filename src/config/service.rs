@@ -1,4 +1,4 @@
-//! `[service]`: what the daemon does.
+//! `[service]`: settings of the daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,35 +7,34 @@ use std::time::Duration;
 use super::section::Section;
 use super::value::{byte_size, choice, duration, listen_address, optional_text, text, texts};
 
-/// `[service]`: what `sitescout run` does.
+/// `[service]`: settings of `sitescout run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// The topics that are crawled for, each a directory of `models`.
+    /// The topics to crawl for, each a directory in `models`.
     pub(crate) topics: Vec<String>,
-    /// Where the topics are.
+    /// The directory with the topics.
     pub(crate) models: PathBuf,
-    /// Where everything found is kept.
+    /// The directory with all results.
     pub state: PathBuf,
-    /// Where figures and probes are served.
+    /// Address of metrics and probes.
     pub(crate) listen: SocketAddr,
-    /// With less room on the disk nothing is crawled.
+    /// With less free disk space than this, crawling pauses.
     pub(crate) low_disk: usize,
     /// The list of each topic as a file.
     pub(crate) lists: ListSettings,
 }
 
-/// `[service.lists]`: the list of each topic as a file, for directories that only read files.
+/// `[service.lists]`: the list of each topic as a file, for web directories that import files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListSettings {
-    /// Where the files are, if there are to be any.
+    /// None: no files are written.
     pub(crate) directory: Option<PathBuf>,
-    /// What a file looks like.
     pub(crate) format: ListFormat,
-    /// A file is written again so often, if its list has changed.
+    /// Time between two writes of a file whose list has changed.
     pub(crate) interval: Duration,
 }
 
-/// What a list looks like.
+/// Format of an exported list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListFormat {
     /// One host a line.
@@ -104,10 +103,10 @@ impl ListSettings {
 }
 
 impl ListFormat {
-    /// All there are, the default first.
+    /// The default first.
     pub(crate) const ALL: [Self; 3] = [Self::Txt, Self::Csv, Self::Jsonl];
 
-    /// The name in settings and on the command line, and the end of file names.
+    /// The name in settings and on the command line, and the file extension.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A topic as a user writes it down: `topic.toml`.
+//! The definition of a topic by its user: `topic.toml`.
 //!
 //! ```toml
 //! name = "sailing"
@@ -12,24 +12,24 @@
 //! other_sites = ["bakery-krume.example", "village-library.example"]
 //! ```
 //!
-//! Sites that share an owner or a text stand in a list of their own: a group.
+//! Sites that share an owner or a text form a nested list: a group.
 
 use super::problem::ConfigError;
 use super::section;
 use super::value::{groups_of_texts, number, text, texts, whole_number};
 
-/// A user interest.
+/// A topic as its user defines it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TopicDefinition {
     /// Names the topic and its directory.
     pub name: String,
-    /// What it is about, for people.
+    /// Shown to people.
     pub description: String,
-    /// Where a crawl begins.
+    /// The sites that a crawl starts from.
     pub start_sites: Vec<String>,
-    /// A crawl ends with so many relevant sites found.
+    /// A crawl ends when this many relevant sites are found.
     pub(crate) wanted: Option<u64>,
-    /// The site confidence at which a verdict is reached, instead of the model's own.
+    /// The site confidence at which a verdict is reached; overrides that of the model.
     pub(crate) p_threshold: Option<f64>,
     /// Examples of the topic, by group.
     pub target_sites: Vec<Vec<String>>,
@@ -38,7 +38,7 @@ pub struct TopicDefinition {
 }
 
 impl TopicDefinition {
-    /// Reads the text of a topic file. Problems are all told, in the order of the text.
+    /// Parses a topic file. All problems are reported at once, in the order of the text.
     pub fn parse(content: &str) -> Result<Self, ConfigError> {
         section::read(content, |top| {
             let name = top.required("name", text);

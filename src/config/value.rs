@@ -1,4 +1,4 @@
-//! How single values are read; an error says what would have been right.
+//! Readers of single values; an error describes what was expected.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -67,7 +67,7 @@ pub(super) fn byte_size(
     }
 }
 
-/// One of a few words.
+/// One of the given names.
 pub(super) fn choice<T: Copy>(
     choices: &[(&'static str, T)],
 ) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
@@ -101,7 +101,7 @@ pub(super) fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// A list whose items are texts, each a group by itself, or lists of texts.
+/// A list of groups: an item is a text, which is its own group, or a list of texts.
 pub(super) fn groups_of_texts(value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
     let wanted = || "a list of texts, or of lists of texts that belong together".to_owned();
     let group = |item: &DeValue<'_>| match item.as_array() {
@@ -114,7 +114,7 @@ pub(super) fn groups_of_texts(value: &DeValue<'_>) -> Result<Vec<Vec<String>>, S
         .collect()
 }
 
-/// A time such as `"1 s"` within a range.
+/// A duration such as `"1 s"` within a range.
 pub(super) fn duration(
     range: RangeInclusive<Duration>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<Duration, String> {
@@ -133,7 +133,7 @@ pub(super) fn duration(
     }
 }
 
-/// The same, or `"never"`.
+/// A duration within a range, or `"never"`.
 pub(super) fn duration_or_never(
     range: RangeInclusive<Duration>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<Option<Duration>, String> {
@@ -146,12 +146,12 @@ pub(super) fn duration_or_never(
     }
 }
 
-/// A text; an empty one means that there is none.
+/// A text; none if it is empty.
 pub(super) fn optional_text(value: &DeValue<'_>) -> Result<Option<String>, String> {
     text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
 }
 
-/// A value; an empty text means that there is none.
+/// A value; none if it is an empty text.
 pub(super) fn optional<T>(
     read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<Option<T>, String> {
@@ -161,7 +161,7 @@ pub(super) fn optional<T>(
     }
 }
 
-/// How to reach whoever runs the crawler. It goes into a header and between brackets.
+/// URL or mail address of the operator. It is sent in a header, in parentheses.
 pub(super) fn contact(value: &DeValue<'_>) -> Result<Option<String>, String> {
     let wanted = "a URL such as \"https://example.org/crawler\" or a mail address";
     let Some(contact) = optional_text(value).map_err(|_| wanted.to_owned())? else {
@@ -182,7 +182,7 @@ pub(super) fn contact(value: &DeValue<'_>) -> Result<Option<String>, String> {
     }
 }
 
-/// A list of which every item can be read.
+/// A list; the error is `wanted` if any item is invalid.
 fn list<T>(
     value: &DeValue<'_>,
     wanted: &str,
@@ -194,7 +194,7 @@ fn list<T>(
     read.ok_or_else(|| wanted.to_owned())
 }
 
-/// Where a server listens.
+/// An IP address with a port.
 pub(super) fn listen_address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
     let address = value.as_str().and_then(|text| text.parse().ok());
     address.ok_or_else(|| "an address with a port, such as \"127.0.0.1:9464\"".to_owned())
@@ -220,7 +220,7 @@ pub(super) fn media_types(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     })
 }
 
-/// Ports.
+/// Ports other than 0.
 pub(super) fn ports(value: &DeValue<'_>) -> Result<Vec<u16>, String> {
     list(value, "a list of ports such as 80 and 8080", |item| {
         let port = u16::try_from(integer(item)?).ok();
@@ -228,7 +228,7 @@ pub(super) fn ports(value: &DeValue<'_>) -> Result<Vec<u16>, String> {
     })
 }
 
-/// Addresses with ports; a name server without one is asked at 53.
+/// Addresses of name servers; the default port is 53.
 pub(super) fn addresses(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> {
     let wanted = "a list of addresses such as \"9.9.9.9\" and \"127.0.0.1:5353\"";
     list(value, wanted, |item| {
@@ -261,13 +261,13 @@ pub(super) fn resolve_rules(value: &DeValue<'_>) -> Result<Vec<ResolveRule>, Str
     })
 }
 
-/// Hosts, and `*.` with a domain for all hosts below it.
+/// Hosts, `*.` with a domain for all hosts below it, or `*`.
 pub(super) fn host_patterns(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let wanted = "a list of hosts such as \"example.org\" and \"*.example.net\"";
     list(value, wanted, |item| host_pattern(item.as_str()?))
 }
 
-/// Hosts by their whole names.
+/// Hosts without wildcards.
 pub(super) fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let wanted = "a list of hosts such as \"crawler.example.org\"";
     list(value, wanted, |item| {
@@ -276,7 +276,7 @@ pub(super) fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     })
 }
 
-/// Domains by their names: no addresses, and at least two labels.
+/// Domain names of at least two labels; no IP addresses, no wildcards.
 pub(super) fn domains(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let wanted = "a list of domains such as \"example.org\"";
     list(value, wanted, |item| {
@@ -286,7 +286,7 @@ pub(super) fn domains(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     })
 }
 
-/// A host as URLs spell it, or all below a domain.
+/// A host in the spelling of URLs, optionally with a wildcard.
 fn host_pattern(text: &str) -> Option<String> {
     if text == "*" {
         return Some(text.to_owned());
@@ -302,7 +302,7 @@ fn host_pattern(text: &str) -> Option<String> {
     Some(format!("{wildcard}{host}"))
 }
 
-/// `http://host:port`, with user and password if need be; an empty text means none.
+/// `http://host:port`, optionally with user and password; none if it is empty.
 pub(super) fn proxy(value: &DeValue<'_>) -> Result<Option<ProxySettings>, String> {
     let wanted =
         || "the address of an HTTP proxy, such as \"http://proxy.example:3128\"".to_owned();
@@ -310,8 +310,8 @@ pub(super) fn proxy(value: &DeValue<'_>) -> Result<Option<ProxySettings>, String
         return Ok(None);
     };
     let url = Url::parse(&text).map_err(|_| wanted())?;
-    let host = url.host_str().filter(|_| url.scheme() == "http");
-    let host = host.ok_or_else(wanted)?.to_owned();
+    let http_host = url.host_str().filter(|_| url.scheme() == "http");
+    let host = http_host.ok_or_else(wanted)?.to_owned();
     let credentials = (!url.username().is_empty()).then(|| {
         let password = url.password().unwrap_or_default();
         (unescaped(url.username()), unescaped(password))
@@ -323,7 +323,7 @@ pub(super) fn proxy(value: &DeValue<'_>) -> Result<Option<ProxySettings>, String
     }))
 }
 
-/// User names in URLs are percent-encoded.
+/// Decodes a user name or password, which URLs percent-encode.
 fn unescaped(text: &str) -> String {
     percent_encoding::percent_decode_str(text)
         .decode_utf8_lossy()

@@ -1,11 +1,10 @@
-//! One way to put a crawl together, for commands, daemon and lab alike.
+//! Builds a crawl, for commands, daemon and lab alike.
 //!
-//! A [`TopicCrawl`] says what is crawled for and how; it is made from settings and a model, and
-//! refuses a model that its ordering cannot work with. Opened with a store, a fetcher and slots it
-//! is an [`ExternalCrawler`].
+//! A [`TopicCrawl`] combines settings and a model, and rejects a model that its ordering cannot work
+//! with. Opened with a store, a fetcher and slots it becomes an [`ExternalCrawler`].
 //!
-//! Invariant: nothing else makes an external crawler, so that a strategy means the same wherever
-//! it is named.
+//! Invariant: nothing else creates an external crawler, so that a strategy means the same
+//! everywhere.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::store::{CrawlStore, StoreError};
 
 use super::{BorderOrdering, CrawlMetrics, CrawlerSlots, ExternalCrawler, Goals, ordering};
 
-/// A topic to crawl for, and how.
+/// A topic to crawl for, with its model, ordering, goals and settings.
 #[derive(Clone)]
 pub struct TopicCrawl {
     pub(super) name: String,
@@ -69,31 +68,28 @@ impl TopicCrawl {
         })
     }
 
-    /// The same, to end when these are reached.
+    /// Sets when the crawl ends.
     #[must_use]
     pub fn with_goals(self, goals: Goals) -> Self {
         Self { goals, ..self }
     }
 
-    /// The name of the topic.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The model that judges.
     #[must_use]
     pub(crate) fn model(&self) -> &Arc<SiteModel> {
         &self.model
     }
 
-    /// When it ends.
     #[must_use]
     pub(crate) fn goals(&self) -> Goals {
         self.goals
     }
 
-    /// Makes ready to crawl, with a share of the slots.
+    /// Opens the topic in the store and joins the slots.
     pub async fn open(
         self,
         store: Arc<dyn CrawlStore>,
@@ -113,7 +109,7 @@ impl TopicCrawl {
     }
 }
 
-/// Refuses a page classifier that an ordering cannot work with.
+/// Rejects a page classifier that an ordering cannot work with.
 pub(crate) fn check_page_classifier(
     ordering: &dyn BorderOrdering,
     topic: &str,

@@ -1,20 +1,21 @@
-//! Whom a site recommends, and how much (paper 4.2).
+//! Which sites a site recommends, and how much (paper 4.2).
 //!
 //! One edge leads from the site to each site that it links to. Its global weight is the
-//! confidence of the site, its local weight the mean confidence of the pages that hold a
-//! link there. Links that their author does not vouch for recommend nobody.
+//! confidence of the site, its local weight the mean confidence of the pages that have a
+//! link there. Nofollow links make no edge.
 
 use std::collections::BTreeMap;
 
 use crate::store::NewEdge;
 use crate::web::{PageStep, PageUrl, SiteId, SiteReport};
 
-/// What is known of one edge so far.
+/// The links that make up one edge.
 struct Links<'a> {
-    /// Where the first link leads, and its place among the links of the report.
+    /// Target of the first link.
     entrance: &'a PageUrl,
+    /// Index of the first link in the report.
     first: usize,
-    /// Which steps hold a link.
+    /// Indices of the steps with a link.
     steps: Vec<usize>,
 }
 
@@ -53,8 +54,8 @@ pub(crate) fn edges_of(report: &SiteReport) -> Vec<NewEdge> {
     links.into_iter().map(edge).collect()
 }
 
-/// Over the pages that had their say; none if no page had. A mute page cannot judge whom it
-/// links to, so an edge from mute pages alone weighs what its site weighs.
+/// Mean over the pages with an opinion; none if there are none. The confidence of a mute page says
+/// nothing about its links, so an edge from mute pages alone has the confidence of the site.
 fn mean_confidence<'a>(steps: impl Iterator<Item = &'a PageStep>) -> Option<f64> {
     let (mut sum, mut pages) = (0.0, 0_u32);
     for step in steps.filter(|step| step.has_opinion()) {
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_nobody_vouches_for_are_no_edges_and_order_is_that_of_finding() {
+    fn nofollow_links_are_no_edges_and_edges_are_in_the_order_found() {
         let steps = vec![step("/", 0.9, StepOutcome::Spoke)];
         let links = vec![
             link("http://www.z.example/deep", 0, false),

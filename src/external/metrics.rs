@@ -1,7 +1,7 @@
-//! What the room counts, by topic.
+//! Metrics of crawls, by topic.
 //!
-//! Labels are topics, verdicts and windows, never a host. What a crawl has not come to yet has
-//! no series: a rate of nothing is neither 0 nor anything else.
+//! Labels are topics, verdicts and windows, never a host. A rate that is not defined yet has no
+//! series.
 
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -12,13 +12,13 @@ use crate::store::{Progress, Tally, TopicTotals};
 use crate::telemetry::Metrics;
 use crate::web::{SiteReport, Trouble, UndecidedReason, Verdict};
 
-/// The words for verdicts.
+/// Values of the label `verdict`.
 const VERDICTS: [&str; 3] = ["relevant", "irrelevant", "undecided"];
 
-/// The window of everything since the crawl began.
+/// The window of all pages since the crawl began.
 const ALL_PAGES: &str = "all";
 
-/// Handles to the figures of all topics; clones count together.
+/// Handles to the metrics of all topics; clones share them.
 #[derive(Debug, Clone)]
 pub struct CrawlMetrics {
     judged: IntCounterVec,
@@ -33,14 +33,14 @@ pub struct CrawlMetrics {
     rates: Rates,
 }
 
-/// How good a crawl is, by topic and window.
+/// Rates by topic and window.
 #[derive(Debug, Clone)]
 struct Rates {
     pprs: GaugeVec,
     harvest: GaugeVec,
 }
 
-/// The figures of one topic.
+/// Handles to the metrics of one topic.
 #[derive(Debug)]
 pub(super) struct TopicMetrics {
     judged: IntCounterVec,
@@ -59,7 +59,7 @@ pub(super) struct TopicMetrics {
 // === impl CrawlMetrics ===
 
 impl CrawlMetrics {
-    /// Adds the figures of this room to those of the process.
+    /// Registers the metrics of crawls.
     ///
     /// # Panics
     /// If it is called twice for the same metrics.
@@ -116,7 +116,7 @@ impl CrawlMetrics {
             trouble: {
                 let options = Opts::new(
                     "sitescout_own_trouble",
-                    "1 while a topic cannot go on because of this trouble of our own, 0 otherwise",
+                    "1 while a topic is paused by this local failure, 0 otherwise",
                 );
                 let gauges = IntGaugeVec::new(options, &["topic", "cause"]);
                 metrics.add(gauges.expect(WELL_FORMED))
@@ -190,7 +190,6 @@ impl TopicMetrics {
         self.judged.with_label_values(labels).inc();
     }
 
-    /// Shows what trouble of our own there is.
     pub(super) fn show_trouble(&self, now: Option<Trouble>) {
         for trouble in Trouble::ALL {
             let labels = &[self.topic.as_str(), trouble.name()];
@@ -199,7 +198,7 @@ impl TopicMetrics {
         }
     }
 
-    pub(super) fn stand_at(&self, totals: &TopicTotals, progress: &Progress, busy: usize) {
+    pub(super) fn show_totals(&self, totals: &TopicTotals, progress: &Progress, busy: usize) {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.border.set(whole(totals.border));
         self.deferred.set(whole(totals.deferred));
@@ -220,7 +219,7 @@ impl Rates {
             let labels = &[topic, window];
             match rate {
                 Some(rate) => gauges.with_label_values(labels).set(rate),
-                // An error means that there was none.
+                // An error means that there was no such series.
                 None => drop(gauges.remove_label_values(labels)),
             }
         }
@@ -232,14 +231,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_of_nothing_has_no_series() {
+    fn an_undefined_rate_has_no_series() {
         let metrics = Metrics::new();
         let rates = CrawlMetrics::register(&metrics).rates;
         let shown = |tally| {
             rates.show("sailing", "1000", tally);
-            let figures = metrics.render();
-            let figures = figures.lines().filter(|line| !line.starts_with('#'));
-            figures.map(str::to_owned).collect::<Vec<_>>()
+            let rendered = metrics.render();
+            let series = rendered.lines().filter(|line| !line.starts_with('#'));
+            series.map(str::to_owned).collect::<Vec<_>>()
         };
         let mut tally = Tally::default();
         assert_eq!(shown(tally), [""; 0]);

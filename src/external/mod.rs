@@ -1,5 +1,4 @@
-//! The external crawler: ranks sites that were never seen, and sends internal crawlers to
-//! the best (paper 4.1).
+//! The external crawler: ranks unvisited sites, and sends internal crawlers to the best (paper 4.1).
 //!
 //! ```text
 //! border ─► best site ─► SiteVisit ─► internal crawler ─► SiteReport ─► edges ─┐
@@ -8,13 +7,11 @@
 //! ```
 //!
 //! Invariants:
-//! - Ranks, edges and verdicts live in the store; in memory are the visits under way.
-//! - With one crawler at a time the order of visits is decided by the store alone, and is
-//!   the same every time.
-//! - A crawl that is stopped loses nothing: what was not finished is visited again.
-//! - Sites that are looked at again never keep those waiting that were never seen: while there
-//!   are such, at most one visit in four goes to an old one.
-//! - No site is blamed for trouble of our own.
+//! - Ranks, edges and verdicts are in the store; only the visits under way are in memory.
+//! - With one slot the order of visits is decided by the store alone, and is deterministic.
+//! - A crawl that is stopped loses nothing: unfinished visits are repeated.
+//! - Rechecks do not starve the border: while it has sites, at most one visit in four is a recheck.
+//! - Local failures are not counted against sites.
 
 mod assembly;
 mod edges;
@@ -23,6 +20,7 @@ mod ordering;
 mod own_trouble;
 mod pool;
 mod recheck_share;
+mod reweighted;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -52,26 +50,27 @@ use own_trouble::{Attributed, OwnTrouble, Probe};
 pub use pool::CrawlerSlots;
 use pool::{Ended, Pool};
 use recheck_share::RecheckShare;
+pub use reweighted::Reweighted;
 
-/// If nothing but deferred sites is left, a crawl waits for one that is due so soon.
+/// If only deferred sites are left, a crawl waits for the next if it is due within this time.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// After a stop, visits are waited for as long as `drain` says, and then so long for everything
-/// else. Whatever hangs longer is broken off, and done again by the next crawl.
-const LONGEST_END: Duration = Duration::from_secs(3);
+/// After a stop, visits get the time of the setting `drain`, and everything else this much more.
+/// What takes longer is aborted, and repeated by the next crawl.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
-/// So often it is asked whether a site may be visited alone by now.
-const ALONE: Duration = Duration::from_secs(1);
+/// How often the store is polled for a site that has to be visited alone.
+const HELD_BACK_POLL: Duration = Duration::from_secs(1);
 
-/// A crawl comes round so often, to look for sites that have become due.
-const GLANCE: Duration = Duration::from_secs(5);
+/// How often a crawl checks for sites that have become due.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What a crawl is to reach.
+/// When a crawl is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Goals {
-    /// It ends with so many finds.
+    /// Number of finds to end with.
     pub wanted: Option<u64>,
-    /// It ends after so many pages.
+    /// Number of pages to end after.
     pub max_pages: Option<u64>,
 }
 
@@ -79,19 +78,19 @@ pub struct Goals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum EndReason {
-    /// As many relevant sites as were wanted are found.
+    /// The wanted number of relevant sites is found.
     WantedReached,
-    /// There is no site left to visit, but for those that are deferred until later.
+    /// No site is left to visit, except deferred ones that are not due soon.
     BorderEmpty,
     /// Pages per relevant site rose above `pprs_factor` times their best.
     PprsBad,
-    /// As many pages as were allowed are spent.
+    /// The maximum number of pages was downloaded.
     PagesSpent,
-    /// It was stopped from outside.
+    /// The caller stopped it.
     Stopped,
 }
 
-/// Crawls for one topic. [`TopicCrawl::open`] puts it together.
+/// Crawls for one topic. Created by [`TopicCrawl::open`].
 pub struct ExternalCrawler {
     store: Arc<dyn CrawlStore>,
     topic: TopicId,
@@ -99,34 +98,32 @@ pub struct ExternalCrawler {
     ordering: Arc<dyn BorderOrdering>,
     pool: Pool,
     settings: ExternalSettings,
-    /// Hosts that the operator lets in.
+    /// Blocked and allowed hosts.
     hosts: Arc<HostLists>,
-    /// Hosts that are found here are ours, however many share an address.
+    /// Hosts with a configured address are exempt from the limit of sites per address.
     mapped: Vec<ResolveRule>,
     goals: Goals,
     progress: Progress,
     metrics: TopicMetrics,
-    /// Where enough sites were judged.
+    /// IP addresses at which enough sites were judged.
     full_addresses: Arc<BTreeSet<IpAddr>>,
-    /// Whoever watches knows by it that the crawl comes round.
+    /// Read by the watchdog.
     heartbeat: Option<Arc<Heartbeat>>,
     recheck_share: RecheckShare,
     trouble: OwnTrouble,
-    /// Told when trouble of our own begins, changes or ends.
     trouble_listener: Option<TroubleListener>,
-    /// Whether the store keeps sites back until one of them was visited alone.
+    /// Whether the store holds sites back until one of them was visited alone.
     is_held_back: bool,
     /// When claims are to be renewed.
     renew_at: SystemTime,
 }
 
-/// Hears of trouble of our own: what it is now, if there is any.
+/// Called with the current local failure when one begins, changes or ends.
 pub(crate) type TroubleListener = Box<dyn Fn(Option<Trouble>) + Send + Sync>;
 
 // === impl ExternalCrawler ===
 
 impl ExternalCrawler {
-    /// Makes ready to crawl for a topic, with a share of the slots.
     async fn open(
         topic: TopicCrawl,
         store: Arc<dyn CrawlStore>,
@@ -154,8 +151,8 @@ impl ExternalCrawler {
         let full = store.full_addresses(id, external.sites_per_address());
         let full_addresses = full.await?.into_iter().collect();
         let (progress, totals) = (store.progress(id).await?, store.totals(id).await?);
-        // What is known from earlier is told before anything is visited.
-        metrics.stand_at(&totals, &progress, 0);
+        // Show the state of earlier crawls before the first visit.
+        metrics.show_totals(&totals, &progress, 0);
         Ok(Self {
             ledger: Ledger::new(Arc::clone(&store), &settings),
             pool: Pool::new(crawler, slots),
@@ -178,7 +175,6 @@ impl ExternalCrawler {
         })
     }
 
-    /// Beats while it crawls.
     #[must_use]
     pub(crate) fn with_heartbeat(self, heartbeat: Arc<Heartbeat>) -> Self {
         Self {
@@ -187,7 +183,7 @@ impl ExternalCrawler {
         }
     }
 
-    /// Tells when trouble of our own begins, changes or ends.
+    /// Calls `listener` when a local failure begins, changes or ends.
     #[must_use]
     pub fn with_trouble_listener(self, listener: TroubleListener) -> Self {
         Self {
@@ -196,7 +192,7 @@ impl ExternalCrawler {
         }
     }
 
-    /// Takes up sites to begin with; says how many were not known yet.
+    /// Adds start sites. Returns how many of them are new.
     pub async fn start_at(&self, entrances: Vec<PageUrl>) -> Result<usize, StoreError> {
         let sites = entrances.into_iter().map(|entrance| NewSite {
             entrance,
@@ -205,16 +201,16 @@ impl ExternalCrawler {
         self.store.enter(self.topic, sites.collect()).await
     }
 
-    /// Crawls until there is a reason to end, and tells every verdict in order, with how the
-    /// topic stands after it. Returns the reason, and how it stands at the end.
+    /// Crawls until there is a reason to end. Calls `on_verdict` for each verdict, in order, with the
+    /// totals of the topic after it. Returns the reason and the final totals.
     pub async fn crawl(
         mut self,
         stop: impl Future<Output = ()>,
-        mut tell: impl FnMut(&JudgedSite, &TopicTotals),
+        mut on_verdict: impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<(EndReason, TopicTotals), StoreError> {
         let mut stop = std::pin::pin!(stop);
         let mut totals = self.store.totals(self.topic).await?;
-        // Start sites may have come since it was opened.
+        // Start sites may have been added since it was opened.
         self.progress = self.store.progress(self.topic).await?;
         let reason = loop {
             self.beat();
@@ -224,32 +220,32 @@ impl ExternalCrawler {
             self.renew_claims().await?;
             self.fill_slots(&totals).await?;
             self.metrics
-                .stand_at(&totals, &self.progress, self.pool.busy());
+                .show_totals(&totals, &self.progress, self.pool.busy());
             if self.pool.is_empty() {
                 let Some(wait) = self.wait_for_work().await? else {
-                    if let Some(reference) = self.trouble.reference_to_ask(true) {
+                    if let Some(reference) = self.trouble.reference_to_probe(true) {
                         self.pool.probe_reference(reference);
                         continue;
                     }
                     let held = self.trouble.release();
                     if !held.is_empty() {
-                        totals = self.record(held, &mut tell).await?;
+                        totals = self.record(held, &mut on_verdict).await?;
                         continue;
                     }
                     break EndReason::BorderEmpty;
                 };
                 let waiting = self.pool.lend_slots();
                 tokio::select! {
-                    () = sleep(wait.min(GLANCE)) => {}
+                    () = sleep(wait.min(POLL_INTERVAL)) => {}
                     () = &mut stop => break EndReason::Stopped,
                 }
                 drop(waiting);
                 continue;
             }
             tokio::select! {
-                ended = self.pool.next() => totals = self.attribute(ended, &mut tell).await?,
-                // Deferred sites may be due, and other topics may have left their slots.
-                () = sleep(GLANCE) => {}
+                ended = self.pool.next() => totals = self.attribute(ended, &mut on_verdict).await?,
+                // Deferred sites may be due, and other topics may have freed their slots.
+                () = sleep(POLL_INTERVAL) => {}
                 () = &mut stop => break EndReason::Stopped,
             }
         };
@@ -258,23 +254,23 @@ impl ExternalCrawler {
             _ => Duration::ZERO,
         };
         let rest = self.drain(patience).await;
-        self.attribute(rest, &mut tell).await?;
-        // The next crawl finds out what caused these failures.
-        let held = self.trouble.give_up();
-        let totals = self.record(held, &mut tell).await?;
-        self.metrics.stand_at(&totals, &self.progress, 0);
+        self.attribute(rest, &mut on_verdict).await?;
+        // The cause of these failures is left to the next crawl.
+        let held = self.trouble.put_back();
+        let totals = self.record(held, &mut on_verdict).await?;
+        self.metrics.show_totals(&totals, &self.progress, 0);
         self.metrics.show_trouble(None);
         Ok((reason, totals))
     }
 
-    /// Waits for the visits under way, and beats meanwhile.
+    /// Waits for the visits under way while keeping the heartbeat.
     async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
         let heartbeat = self.heartbeat.clone();
         let mut drained = std::pin::pin!(self.pool.drain(patience));
         loop {
             tokio::select! {
                 rest = &mut drained => return rest,
-                () = sleep(GLANCE) => {
+                () = sleep(POLL_INTERVAL) => {
                     if let Some(heartbeat) = &heartbeat {
                         heartbeat.beat();
                     }
@@ -290,7 +286,7 @@ impl ExternalCrawler {
     }
 
     async fn reason_to_end(&self, totals: &TopicTotals) -> Result<Option<EndReason>, StoreError> {
-        if let Some(reason) = self.reason_to_rest(totals)
+        if let Some(reason) = self.reason_to_close_border(totals)
             && !self.pool.is_rejudging()
             && !self.has_to_rejudge().await?
         {
@@ -301,9 +297,8 @@ impl ExternalCrawler {
         Ok(is_spent.then_some(EndReason::PagesSpent))
     }
 
-    /// Why no site that was never seen is visited any more, if that is so. Those that were
-    /// found are looked after all the same.
-    fn reason_to_rest(&self, totals: &TopicTotals) -> Option<EndReason> {
+    /// Why the border is no longer visited, if so. Finds are rechecked nevertheless.
+    fn reason_to_close_border(&self, totals: &TopicTotals) -> Option<EndReason> {
         let wanted = self.goals.wanted;
         if wanted.is_some_and(|wanted| totals.finds >= wanted) {
             return Some(EndReason::WantedReached);
@@ -312,17 +307,17 @@ impl ExternalCrawler {
         has_pprs_risen.then_some(EndReason::PprsBad)
     }
 
-    /// Whether finds are counted that a model made which the topic no longer has, or that are
-    /// to be looked at again by now: who is no longer relevant makes room for another.
+    /// Whether any find was judged by an earlier model, or is due for a recheck: the count of finds
+    /// may go down.
     async fn has_to_rejudge(&self) -> Result<bool, StoreError> {
         let due = self.store.next_due(self.topic).await?;
         let is_due = due.recheck.is_some_and(|due| due <= clock::now());
         Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
-    /// Gives the claims on sites under way more time, before they end.
+    /// Renews the claims on sites under way before they expire.
     async fn renew_claims(&mut self) -> Result<(), StoreError> {
-        // By the clock of the claims, which goes on while a machine is suspended.
+        // Claims are in wall-clock time, which advances while the machine is suspended.
         let now = clock::now();
         if now < self.renew_at {
             return Ok(());
@@ -335,7 +330,7 @@ impl ExternalCrawler {
         Ok(())
     }
 
-    /// Sends internal crawlers to the best sites while there are slots.
+    /// Sends internal crawlers to the best sites while there are free slots.
     async fn fill_slots(&mut self, totals: &TopicTotals) -> Result<(), StoreError> {
         let free = self.free_slots();
         if free == 0 {
@@ -358,7 +353,7 @@ impl ExternalCrawler {
         Ok(())
     }
 
-    /// Visits the best sites, so many at most; says how many there were.
+    /// Visits the best sites, at most `most`. Returns how many there were.
     async fn take_and_visit(
         &mut self,
         most: usize,
@@ -367,7 +362,7 @@ impl ExternalCrawler {
         let taking = TakeRequest {
             most,
             rechecks: self.recheck_share.of(most),
-            is_border_open: self.reason_to_rest(totals).is_none(),
+            is_border_open: self.reason_to_close_border(totals).is_none(),
             now: clock::now(),
         };
         let taken = self.store.take(self.topic, taking).await?;
@@ -384,8 +379,8 @@ impl ExternalCrawler {
 
     /// Sends an internal crawler to a site, unless it must not be visited.
     fn visit(&mut self, mut taken: ClaimedSite, totals: &TopicTotals) {
-        // What the same model said is to be confirmed, at the least cost. Links that stand on the
-        // pages it takes are welcome, as they may be new.
+        // A verdict of the same model is confirmed at the least cost. Links on the pages read for it
+        // are used, as they may be new.
         let purpose = if taken.model == Some(self.pool.model()) {
             Purpose::Verdict
         } else {
@@ -414,7 +409,7 @@ impl ExternalCrawler {
         }
     }
 
-    /// How many sites may be visited now. With trouble of our own, one from time to time.
+    /// How many sites may be visited now; during a local failure one probe at a time.
     fn free_slots(&self) -> usize {
         match self.trouble.next_probe() {
             None => self.pool.free_slots(),
@@ -423,7 +418,7 @@ impl ExternalCrawler {
         }
     }
 
-    /// At which addresses a site is not to be judged.
+    /// The IP addresses at which a site is not judged.
     fn full_addresses_for(&self, taken: &ClaimedSite) -> Arc<BTreeSet<IpAddr>> {
         let host = taken.site().host();
         let is_mapped = self.mapped.iter().any(|rule| rule.covers(host));
@@ -435,13 +430,13 @@ impl ExternalCrawler {
         }
     }
 
-    /// How long to wait for a site to visit; none if there is none for a while.
+    /// How long to wait for a site to visit; none if no site is due soon.
     async fn wait_for_work(&mut self) -> Result<Option<Duration>, StoreError> {
         if self.is_held_back {
-            // The store hands out no site before those held back here are reported on.
-            let held = self.trouble.let_go();
+            // The store hands out no site before the visits held here are recorded.
+            let held = self.trouble.postpone();
             self.record(held, &mut |_, _| {}).await?;
-            return Ok(Some(ALONE));
+            return Ok(Some(HELD_BACK_POLL));
         }
         let now = Instant::now();
         if let Some(due) = self.trouble.next_probe().filter(|due| *due > now) {
@@ -463,7 +458,7 @@ impl ExternalCrawler {
     async fn attribute(
         &mut self,
         ended: Vec<Ended>,
-        tell: &mut impl FnMut(&JudgedSite, &TopicTotals),
+        on_verdict: &mut impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
         let before = self.trouble.now();
         let mut attributed = Vec::with_capacity(ended.len());
@@ -473,7 +468,7 @@ impl ExternalCrawler {
         if let Some(report) = self.pool.reference_report() {
             attributed.extend(self.trouble.attribute_by_reference(&report));
         }
-        if let Some(reference) = self.trouble.reference_to_ask(false) {
+        if let Some(reference) = self.trouble.reference_to_probe(false) {
             self.pool.probe_reference(reference);
         }
         let after = self.trouble.now();
@@ -483,14 +478,14 @@ impl ExternalCrawler {
                 listener(after);
             }
         }
-        self.record(attributed, tell).await
+        self.record(attributed, on_verdict).await
     }
 
-    /// Records visits that have ended, and tells the verdicts among them.
+    /// Records visits that have ended, and calls `on_verdict` for the verdicts among them.
     async fn record(
         &mut self,
         attributed: Vec<Attributed>,
-        tell: &mut impl FnMut(&JudgedSite, &TopicTotals),
+        on_verdict: &mut impl FnMut(&JudgedSite, &TopicTotals),
     ) -> Result<TopicTotals, StoreError> {
         if attributed.is_empty() {
             return self.store.totals(self.topic).await;
@@ -511,7 +506,7 @@ impl ExternalCrawler {
             {
                 Arc::make_mut(&mut self.full_addresses).insert(address);
             }
-            tell(judged, &totals);
+            on_verdict(judged, &totals);
         }
         Ok(totals)
     }
@@ -528,7 +523,7 @@ impl ExternalCrawler {
             report.verdict.undecided_reason(),
             Some(UndecidedReason::Interrupted | UndecidedReason::Deferred { .. })
         );
-        // A visit that is made again is heard of when it has come to its end.
+        // A visit that is repeated is weighed once it is complete.
         let edges = if is_passing {
             Vec::new()
         } else {
@@ -549,13 +544,12 @@ impl ExternalCrawler {
     }
 }
 
-/// When a crawl that is asked to stop now has ended, whatever hangs.
+/// When a crawl that is stopped now has ended at the latest.
 #[must_use]
 pub(crate) fn latest_end(settings: &ExternalSettings) -> Instant {
-    Instant::now() + settings.drain + LONGEST_END
+    Instant::now() + settings.drain + SHUTDOWN_GRACE
 }
 
-/// The caps of the settings, as stores count.
 fn caps(settings: &ExternalSettings) -> BorderCaps {
     let counted = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     BorderCaps {
@@ -568,7 +562,7 @@ fn caps(settings: &ExternalSettings) -> BorderCaps {
 // === impl EndReason ===
 
 impl EndReason {
-    /// The name in figures, lists and JSON.
+    /// The name in metrics, lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()

@@ -1,18 +1,18 @@
 //! In which order border sites are visited, and how (paper 4.2).
 //!
-//! An ordering ranks sites by how they are recommended, and may learn from every report. All
-//! agree that start sites come first.
+//! An ordering ranks sites by how they are recommended, and may learn from every report. Every
+//! ordering puts start sites first.
 //!
-//! Everything in which strategies differ is answered by the ordering:
+//! The ordering makes all decisions in which strategies differ:
 //!
 //! | decision | [`BorderOrdering`] | by default | by the paper |
 //! |---|---|---|---|
-//! | the place of a site | `rank` | mean weight in steps, then number of edges | mean weight as it is (4.2) |
+//! | the rank of a site | `rank` | mean weight in steps, then number of edges | mean weight as it is (4.2) |
 //! | the mean of its edges | `averaging` | by registrable domain | over all edges alike (4.2) |
-//! | whom a site recommends | `weigh` | [`edges_of`] | the same |
+//! | the sites that a site recommends | `weigh` | [`edges_of`] | the same |
 //! | the prior of a visit | `prior` | neutral | the rate of relevant sites (4.3.3) |
 //! | the link threshold of a visit | `purpose` | a higher one while the border is short | always the same (4.3.4) |
-//! | the order of pages | `page_ordering` | pages of links first after the verdict | the same all along (4.3.4) |
+//! | the order of pages | `page_ordering` | link pages first after the verdict | the same all along (4.3.4) |
 //! | the page classifier | `page_classifier` | that of the model | centroids (4.3.1) |
 
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use super::edges::edges_of;
 
 /// In which order border sites are visited, and how.
 ///
-/// An ordering that learns from reports learns anew after a restart, and what it has learned
-/// changes the place of a site when the next edge to it is recorded.
+/// What an ordering learns from reports is lost at a restart, and affects the rank of a site when
+/// the next edge to it is recorded.
 pub trait BorderOrdering: Ranking {
-    /// Hears of every report that is recorded, and says whom the site recommends, and how
-    /// much.
+    /// The edges of a report: which sites it recommends, and how much. Called for every report that
+    /// is recorded.
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
         edges_of(report)
     }
 
-    /// How much a site is recommended, for people to see. Its place may rest on less.
+    /// How much a site is recommended, for display. Its rank may be coarser.
     fn recommendation(&self, standing: &Standing) -> f64 {
         self.rank(standing).value
     }
@@ -47,8 +47,8 @@ pub trait BorderOrdering: Ranking {
         SiteConfidence::NEUTRAL
     }
 
-    /// What a site is visited for that has no verdict of this model, and with that the link
-    /// threshold of the visit. The border is scarce while it is shorter than `scarce_border`.
+    /// The purpose of a visit to a site without a verdict of this model, which determines the link
+    /// threshold. The border is scarce while it is shorter than `scarce_border`.
     fn purpose(&self, is_border_scarce: bool) -> Purpose {
         if is_border_scarce {
             Purpose::VerdictAndManyLinks
@@ -57,7 +57,7 @@ pub trait BorderOrdering: Ranking {
         }
     }
 
-    /// Which page of a site is read next.
+    /// The order in which the pages of a site are read.
     fn page_ordering(&self) -> Arc<dyn PageOrdering> {
         Arc::new(LinkPagesFirst)
     }
@@ -68,20 +68,20 @@ pub trait BorderOrdering: Ranking {
     }
 }
 
-/// By the mean weight of a site's edges, one way or another.
+/// By the mean weight of a site's edges.
 ///
-/// Weights are compared in a few steps: confidences of relevant sites lie so close together
+/// Weights are rounded to a few steps: confidences of relevant sites are so close together
 /// that their differences are noise, and the number of edges says more. Paper 4.2 compares
-/// them as they are.
+/// them unrounded.
 #[derive(Debug)]
 struct ByWeight {
     weights: EdgeWeights,
-    /// From 0 to 1; none to compare weights as they are.
+    /// Number of steps from 0 to 1; none to compare weights unrounded.
     steps: Option<f64>,
     name: String,
 }
 
-/// Which weights of its edges a site is ranked by (paper 4.2).
+/// The edge weights that a site is ranked by (paper 4.2).
 #[derive(Debug, Clone, Copy)]
 enum EdgeWeights {
     Combined,
@@ -89,22 +89,22 @@ enum EdgeWeights {
     Local,
 }
 
-/// As the paper has it, in each of these decisions.
+/// Decides as the paper does throughout.
 #[derive(Debug)]
 struct Paper;
 
-/// As they were found.
+/// In the order found.
 #[derive(Debug)]
 struct BreadthFirst;
 
-/// By lot, from a seed.
+/// At random, from a seed.
 #[derive(Debug)]
 struct Random {
     seed: u64,
     name: String,
 }
 
-/// The ordering that the settings ask for.
+/// The ordering for the settings.
 #[must_use]
 pub fn ordering(settings: &ExternalSettings) -> Arc<dyn BorderOrdering> {
     let by_weight = |weights| Arc::new(ByWeight::new(weights, settings));
@@ -121,7 +121,7 @@ pub fn ordering(settings: &ExternalSettings) -> Arc<dyn BorderOrdering> {
     }
 }
 
-/// Whatever the ordering, a crawl begins where it was told to.
+/// The rank of start sites in every ordering.
 const START: Rank = Rank {
     value: 1.0,
     tie: u32::MAX,
@@ -136,7 +136,7 @@ impl ByWeight {
         let steps = steps.filter(|steps| *steps > 0);
         Self {
             weights,
-            // A border that was sorted in other steps is to be sorted anew.
+            // The name has the number of steps, so that another number re-sorts the border.
             name: match steps {
                 Some(steps) => format!("{strategy} in {steps} steps"),
                 None => strategy.to_owned(),
@@ -195,8 +195,8 @@ impl Ranking for Paper {
         Strategy::Paper.name()
     }
 
-    /// The mean of combined edge weights, which the paper advises (4.2 and 5.3). It does not say
-    /// which of equals comes first.
+    /// The mean of combined edge weights, which the paper advises (4.2 and 5.3). It does not
+    /// define an order among equals.
     fn rank(&self, standing: &Standing) -> Rank {
         if standing.is_start {
             return START;
@@ -224,7 +224,7 @@ impl BorderOrdering for Paper {
         SiteConfidence::new(rate.clamp(0.05, 0.95)).unwrap_or(SiteConfidence::NEUTRAL)
     }
 
-    /// Paper 4.3.4 knows one threshold.
+    /// Paper 4.3.4 has a single threshold.
     fn purpose(&self, _is_border_scarce: bool) -> Purpose {
         Purpose::VerdictAndLinks
     }
@@ -266,13 +266,13 @@ impl Ranking for Random {
         &self.name
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "52 bits of chance are enough")]
+    #[allow(clippy::cast_precision_loss, reason = "52 random bits are enough")]
     fn rank(&self, standing: &Standing) -> Rank {
         if standing.is_start {
             return START;
         }
-        let lot = xxh3_64_with_seed(&standing.discovered.to_be_bytes(), self.seed);
-        let value = (lot >> 12) as f64 / (1_u64 << 52) as f64;
+        let hash = xxh3_64_with_seed(&standing.discovered.to_be_bytes(), self.seed);
+        let value = (hash >> 12) as f64 / (1_u64 << 52) as f64;
         Rank { value, tie: 0 }
     }
 }
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn lots_are_drawn_from_the_seed() {
+    fn random_ranks_depend_on_the_seed() {
         let rank = |seed, discovered| {
             let standing = Standing {
                 discovered,
@@ -449,9 +449,9 @@ mod tests {
         };
         assert!(rank(1, 1).to_bits() == rank(1, 1).to_bits());
         assert!((rank(1, 1) - rank(2, 1)).abs() > 1e-9);
-        let lots: Vec<f64> = (0..1_000).map(|discovered| rank(7, discovered)).collect();
-        assert!(lots.iter().all(|lot| (0.0..1.0).contains(lot)));
-        let mean = lots.iter().sum::<f64>() / 1_000.0;
+        let ranks: Vec<f64> = (0..1_000).map(|discovered| rank(7, discovered)).collect();
+        assert!(ranks.iter().all(|rank| (0.0..1.0).contains(rank)));
+        let mean = ranks.iter().sum::<f64>() / 1_000.0;
         assert!((mean - 0.5).abs() < 0.05, "{mean}");
     }
 }

@@ -1,25 +1,26 @@
-//! Whether a failed visit is the site's fault or our own.
+//! Whether a failed visit is due to the site or to a local failure.
 //!
 //! Without a network every site looks dead, and with a wrong clock no certificate is valid: a crawl
-//! that believed it would lose its border within the hour. One such visit says nothing about us. So
-//! reports of unreachable sites and of expired certificates are held back until the cause is known:
+//! that took this for the sites' state would lose its border within the hour. A single failed visit
+//! does not tell the two apart. So reports of unreachable sites and of expired certificates are held
+//! until the cause is known:
 //!
 //! | what follows | cause | the visits held |
 //! |---|---|---|
 //! | another site answers | the sites | recorded as they are |
 //! | too many in a row, or no site is left, and the reference answers | the sites | recorded as they are |
-//! | the same, and the reference fails too | ours | made again when the trouble is over |
-//! | too many in a row, and there is no reference | ours | made again when the trouble is over |
+//! | the same, and the reference fails too | local | repeated when the failure is over |
+//! | too many in a row, and there is no reference | local | repeated when the failure is over |
 //! | no site is left, and there is no reference | unknown | deferred, which counts |
 //!
-//! The reference is the site that answered last. Trouble that the fetcher reports by itself (a proxy
-//! that is down, no sockets) needs no such test.
+//! The reference is the site that answered last. Failures that the fetcher reports itself (a proxy
+//! that is down, no sockets) need no such test.
 //!
-//! While there is trouble of our own, one visit at a time is made as a probe: by turns to the
-//! reference, which ends the trouble soonest, and to a site of the border or one that is held, in
-//! case the reference has died meanwhile.
+//! During a local failure, one visit at a time is made as a probe: alternately to the reference,
+//! which detects the end soonest, and to a border site or one that is held, in case the reference
+//! has died meanwhile.
 //!
-//! Invariant: a visit that failed by trouble of our own is not counted against its site.
+//! Invariant: a visit that failed because of a local failure is not counted against its site.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,15 +34,15 @@ use crate::web::{NoAnswer, PageUrl, Scheme, SiteReport, StepOutcome, Trouble, Un
 
 use super::pool::Ended;
 
-/// Unreachable sites in a row after which the network is suspected. Dead sites are common, so this
-/// is far more than chance brings together.
+/// Unreachable sites in a row after which the network is suspected. Dead sites are common; this many
+/// in a row by chance are not.
 const UNREACHABLE_IN_A_ROW: usize = 16;
 
 /// Expired certificates in a row after which the clock is suspected. They are rare.
 const EXPIRED_IN_A_ROW: usize = 8;
 
-/// Reports of the fetcher in a row after which its trouble is believed: one port that was not free
-/// is not worth stopping for.
+/// Failures reported by the fetcher in a row after which the crawl stops: a single port that was not
+/// free is no reason.
 const REPORTED_IN_A_ROW: usize = 3;
 
 /// Failures that a lost network causes.
@@ -54,52 +55,52 @@ const NETWORK_FAILURES: [NoAnswer; 4] = [
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// While so many visits are held, probes go to their sites and no longer to the border.
-const MOST_HELD: usize = 256;
+/// While this many visits are held, probes go to their sites and no longer to the border.
+const MAX_HELD: usize = 256;
 
-/// Sites that answered, of which one may serve as the reference.
-const REFERENCES: usize = 4;
+/// Number of sites kept as possible references.
+const MAX_REFERENCES: usize = 4;
 
-/// Visits are made again after so long whose cause was not waited for.
-const SOON: Duration = Duration::from_mins(1);
+/// Delay before a visit is repeated whose cause could not be waited for.
+const POSTPONED_BY: Duration = Duration::from_mins(1);
 
-/// Attributes failed visits.
+/// Attributes failed visits to their sites or to local failures.
 #[derive(Default)]
 pub(super) struct OwnTrouble {
     network: Streak<UNREACHABLE_IN_A_ROW>,
     clock: Streak<EXPIRED_IN_A_ROW>,
-    /// What the fetcher reports, and in how many visits in a row.
+    /// The failure reported by the fetcher, and in how many visits in a row.
     reported: Option<(Trouble, usize)>,
     next_probe: Option<Instant>,
     /// Whether the last probe went to the reference.
     was_reference_probed: bool,
-    /// When trouble last ended. Visits that began before may have met it.
+    /// When the last local failure ended. Visits that began before may have met it.
     ended: Option<Instant>,
-    /// Sites that answered, the last one first.
+    /// Sites that answered, the most recent first.
     references: VecDeque<Reference>,
 }
 
 struct Reference {
     entrance: PageUrl,
-    /// Whether it showed a valid certificate.
+    /// Whether it presented a valid certificate.
     is_encrypted: bool,
 }
 
-/// Visits in a row that failed in one way.
+/// Visits in a row that failed in the same way.
 #[derive(Default)]
 struct Streak<const LONG: usize> {
     held: VecDeque<Ended>,
-    is_ours: bool,
+    is_local: bool,
 }
 
 /// A visit with the cause of its failure, if it failed.
 pub(super) struct Attributed {
     pub(super) ended: Ended,
-    /// How it is to be made again, if it says nothing about its site.
+    /// How it is repeated, if the failure was not the site's.
     pub(super) retry: Option<Retry>,
 }
 
-/// What to visit while there is trouble.
+/// What to visit during a local failure.
 pub(super) enum Probe {
     Reference(PageUrl),
     /// A site of the border; if there is none, one that is held.
@@ -107,15 +108,15 @@ pub(super) enum Probe {
     Held(ClaimedSite),
 }
 
-/// What a report says about network, clock and fetcher.
+/// What a report indicates about network, clock and fetcher.
 enum Sign {
-    /// The site answered; over TLS, if so with a valid certificate.
+    /// The site answered; if encrypted, with a valid certificate.
     Answered {
         was_encrypted: bool,
     },
-    /// The site failed as it would if this were wrong.
+    /// The site failed as it would during this failure.
     Suspicious(Trouble),
-    /// The fetcher reports that this is wrong.
+    /// The fetcher reports this failure.
     Reported(Trouble),
     None,
 }
@@ -123,16 +124,19 @@ enum Sign {
 // === impl OwnTrouble ===
 
 impl OwnTrouble {
-    /// The trouble there is now.
+    /// The current local failure.
     pub(super) fn now(&self) -> Option<Trouble> {
-        let network = self.network.is_ours.then_some(Trouble::Network);
-        let clock = self.clock.is_ours.then_some(Trouble::Clock);
-        let believed = |(_, visits): &(Trouble, usize)| *visits >= REPORTED_IN_A_ROW;
-        let reported = self.reported.filter(believed).map(|(trouble, _)| trouble);
+        let network = self.network.is_local.then_some(Trouble::Network);
+        let clock = self.clock.is_local.then_some(Trouble::Clock);
+        let is_confirmed = |(_, visits): &(Trouble, usize)| *visits >= REPORTED_IN_A_ROW;
+        let reported = self
+            .reported
+            .filter(is_confirmed)
+            .map(|(trouble, _)| trouble);
         reported.or(network).or(clock)
     }
 
-    /// When the next probe may be made; none without trouble.
+    /// When the next probe may be made; none without a local failure.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.now().and(self.next_probe)
     }
@@ -143,7 +147,7 @@ impl OwnTrouble {
         self.was_reference_probed = false;
     }
 
-    /// What to visit next; none without trouble.
+    /// What to visit next; none without a local failure.
     pub(super) fn probe(&mut self) -> Option<Probe> {
         let trouble = self.now()?;
         if let Some(reference) = self.reference_for(trouble).cloned()
@@ -153,7 +157,7 @@ impl OwnTrouble {
             self.was_reference_probed = true;
             return Some(Probe::Reference(reference));
         }
-        if self.network.held.len() + self.clock.held.len() < MOST_HELD {
+        if self.network.held.len() + self.clock.held.len() < MAX_HELD {
             return Some(Probe::Border);
         }
         self.probe_held().map(Probe::Held)
@@ -169,12 +173,12 @@ impl OwnTrouble {
         ended.map(|ended| ended.taken)
     }
 
-    /// The reference, if it is to be visited before failures are attributed: if there are too many
-    /// in a row, or if no other site is left.
-    pub(super) fn reference_to_ask(&self, is_last: bool) -> Option<&PageUrl> {
-        let is_asked = |is_long: bool, held: usize| is_long || (is_last && held > 0);
-        let is_network = is_asked(self.network.is_long(), self.network.held.len());
-        let is_clock = is_asked(self.clock.is_long(), self.clock.held.len());
+    /// The reference, if it is to be visited before failures are attributed: after too many in a row,
+    /// or if no other site is left.
+    pub(super) fn reference_to_probe(&self, is_last: bool) -> Option<&PageUrl> {
+        let is_needed = |is_long: bool, held: usize| is_long || (is_last && held > 0);
+        let is_network = is_needed(self.network.is_long(), self.network.held.len());
+        let is_clock = is_needed(self.clock.is_long(), self.clock.held.len());
         match self.now() {
             None if is_network => self.reference_for(Trouble::Network),
             None if is_clock => self.reference_for(Trouble::Clock),
@@ -191,11 +195,11 @@ impl OwnTrouble {
         reference.map(|reference| &reference.entrance)
     }
 
-    /// Takes the report on a visit to the reference. Returns the visits attributed by it.
+    /// Takes the report on the reference. Returns the visits attributed by it.
     pub(super) fn attribute_by_reference(&mut self, report: &SiteReport) -> Vec<Attributed> {
         let before = self.now();
         let mut attributed = Vec::new();
-        let mut is_told = true;
+        let mut is_conclusive = true;
         match sign_of(report) {
             Sign::Answered { was_encrypted } => {
                 self.reported = None;
@@ -203,19 +207,19 @@ impl OwnTrouble {
                 if was_encrypted {
                     attributed.extend(self.clock.end());
                 } else {
-                    is_told = self.clock.held.is_empty();
+                    is_conclusive = self.clock.held.is_empty();
                 }
             }
             Sign::Suspicious(Trouble::Clock) => {
                 attributed.extend(self.network.end());
-                is_told = self.clock.declare();
+                is_conclusive = self.clock.declare();
             }
-            Sign::Suspicious(_) => is_told = self.network.declare(),
+            Sign::Suspicious(_) => is_conclusive = self.network.declare(),
             Sign::Reported(trouble) => self.note_reported(trouble),
-            Sign::None => is_told = false,
+            Sign::None => is_conclusive = false,
         }
-        if !is_told && self.now().is_none() {
-            // Another one has to say it.
+        if !is_conclusive && self.now().is_none() {
+            // Another reference is needed.
             let is_other = |reference: &Reference| reference.entrance != report.entrance;
             self.references.retain(is_other);
         }
@@ -223,8 +227,8 @@ impl OwnTrouble {
         attributed
     }
 
-    /// Takes a visit that has ended. Returns the visits whose cause is known by now; the others are
-    /// held.
+    /// Takes a visit that has ended. Returns the visits whose cause is known by now; the others
+    /// remain held.
     pub(super) fn attribute(&mut self, ended: Ended) -> Vec<Attributed> {
         let before = self.now();
         let mut attributed = Vec::new();
@@ -239,7 +243,7 @@ impl OwnTrouble {
                 attributed.push(ended.counted());
             }
             Sign::Suspicious(_) if self.may_have_met_trouble(&ended.report) => {
-                attributed.push(ended.made_again(Retry::InPlace));
+                attributed.push(ended.repeated(Retry::InPlace));
             }
             Sign::Suspicious(Trouble::Clock) => self.clock.held.push_back(ended),
             Sign::Suspicious(_) => self.network.held.push_back(ended),
@@ -259,34 +263,34 @@ impl OwnTrouble {
         attributed
     }
 
-    /// Gives the visits held as they are to be recorded when there is no other site to wait for, and
-    /// no reference to ask.
+    /// Returns the visits held as deferred, when there is neither another site to wait for nor a
+    /// reference to probe.
     pub(super) fn release(&mut self) -> Vec<Attributed> {
         let held = self.drain_held();
         if !held.is_empty() {
             tracing::warn!(
                 sites = held.len(),
                 "these sites cannot be reached, and no other site has answered; is there a network? \
-                 they are visited again later"
+                 they are deferred"
             );
         }
-        let retry = |ended: Ended| ended.made_again(Retry::Deferred);
+        let retry = |ended: Ended| ended.repeated(Retry::Deferred);
         held.into_iter().map(retry).collect()
     }
 
-    /// Gives the visits held to be made again, because the store waits for them. In trouble it has
-    /// to wait.
-    pub(super) fn let_go(&mut self) -> Vec<Attributed> {
+    /// Returns the visits held, to be repeated later, because the store waits for them. During a local
+    /// failure it has to wait.
+    pub(super) fn postpone(&mut self) -> Vec<Attributed> {
         if self.now().is_some() {
             return Vec::new();
         }
-        let retry = |ended: Ended| ended.made_again(Retry::After(SOON));
+        let retry = |ended: Ended| ended.repeated(Retry::After(POSTPONED_BY));
         self.drain_held().into_iter().map(retry).collect()
     }
 
-    /// Gives the visits held to be made again by the next crawl.
-    pub(super) fn give_up(&mut self) -> Vec<Attributed> {
-        let retry = |ended: Ended| ended.made_again(Retry::InPlace);
+    /// Returns the visits held, to be repeated by the next crawl.
+    pub(super) fn put_back(&mut self) -> Vec<Attributed> {
+        let retry = |ended: Ended| ended.repeated(Retry::InPlace);
         self.drain_held().into_iter().map(retry).collect()
     }
 
@@ -302,17 +306,17 @@ impl OwnTrouble {
     }
 
     fn keep_as_reference(&mut self, report: &SiteReport, is_encrypted: bool) {
-        let is_put_off = matches!(
+        let is_deferred = matches!(
             report.verdict.undecided_reason(),
             Some(UndecidedReason::Deferred { .. })
         );
-        // One that asks to be left alone for a while cannot be asked.
-        if is_put_off {
+        // A deferred site must not be probed.
+        if is_deferred {
             return;
         }
         self.references
             .retain(|reference| reference.entrance != report.entrance);
-        self.references.truncate(REFERENCES - 1);
+        self.references.truncate(MAX_REFERENCES - 1);
         self.references.push_front(Reference {
             entrance: report.entrance.clone(),
             is_encrypted,
@@ -324,7 +328,7 @@ impl OwnTrouble {
         self.reported = Some((trouble, before.map_or(1, |(_, visits)| visits + 1)));
     }
 
-    /// Whether a visit began before the last trouble ended.
+    /// Whether a visit began before the last local failure ended.
     fn may_have_met_trouble(&self, report: &SiteReport) -> bool {
         let began = Instant::now().checked_sub(report.cost.duration);
         let is_over = self.now().is_none();
@@ -332,14 +336,14 @@ impl OwnTrouble {
     }
 
     fn note_change(&mut self, before: Option<Trouble>) {
-        if self.clock.is_ours {
-            // The time believed so far is wrong, so a correction of the clock is to be followed.
+        if self.clock.is_local {
+            // The time assumed so far is wrong, so follow the system clock once it is corrected.
             clock::trust_system();
         }
         match (before, self.now()) {
             (None, Some(trouble)) => tracing::error!(
                 trouble = trouble.name(),
-                "{}; sites are put off until then, and none is blamed",
+                "{}; crawling is paused until this is fixed, and no site is blamed",
                 trouble.advice()
             ),
             (Some(trouble), None) => {
@@ -358,18 +362,18 @@ impl<const LONG: usize> Streak<LONG> {
         self.held.len() >= LONG
     }
 
-    /// Attributes the visits to trouble of our own; says whether there are any.
+    /// Attributes the visits to a local failure. Returns whether there are any.
     fn declare(&mut self) -> bool {
-        self.is_ours |= !self.held.is_empty();
-        self.is_ours
+        self.is_local |= !self.held.is_empty();
+        self.is_local
     }
 
-    /// Nothing of this kind is wrong with us, or no longer.
+    /// There is no local failure of this kind, or no longer.
     fn end(&mut self) -> Vec<Attributed> {
-        let was_ours = std::mem::take(&mut self.is_ours);
+        let was_local = std::mem::take(&mut self.is_local);
         let attribute = |ended: Ended| {
-            if was_ours {
-                ended.made_again(Retry::InPlace)
+            if was_local {
+                ended.repeated(Retry::InPlace)
             } else {
                 ended.counted()
             }
@@ -388,7 +392,7 @@ impl Ended {
         }
     }
 
-    fn made_again(self, retry: Retry) -> Attributed {
+    fn repeated(self, retry: Retry) -> Attributed {
         Attributed {
             ended: self,
             retry: Some(retry),
@@ -418,13 +422,13 @@ fn sign_of(report: &SiteReport) -> Sign {
             _ => false,
         };
         let is_lost = |outcome: &StepOutcome| failed_by(outcome, &NETWORK_FAILURES);
-        // A name server may know without a network that a name does not exist.
+        // A resolver may answer from its cache that a name does not exist.
         let may_be_lost =
             |outcome: &StepOutcome| is_lost(outcome) || failed_by(outcome, &[NoAnswer::NoHost]);
         if outcomes.clone().all(may_be_lost) && outcomes.clone().any(is_lost) {
             return Sign::Suspicious(Trouble::Network);
         }
-        // A redirect to the encrypted site is an answer that no clock spoils.
+        // A redirect to HTTPS does not depend on the clock.
         let is_no_page = |outcome: &StepOutcome| {
             matches!(
                 outcome,
@@ -437,7 +441,7 @@ fn sign_of(report: &SiteReport) -> Sign {
             return Sign::Suspicious(Trouble::Clock);
         }
     }
-    // An answer before the connection was lost says nothing about the network as it is now.
+    // A response before the connection was lost does not show that the network works now.
     match report.steps.last() {
         Some(step) if is_answer(&step.outcome) => Sign::Answered {
             was_encrypted: step.url.scheme() == Scheme::Https,

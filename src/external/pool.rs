@@ -1,10 +1,10 @@
-//! Internal crawlers at work: one task for each site, and no more than there are slots.
+//! The visits under way: one task for each site, and no more than there are slots.
 //!
-//! Topics that crawl in one process share the slots evenly; who has ended, or waits for
+//! Topics that crawl in one process share the slots evenly; a topic that has ended, or waits for
 //! deferred sites, leaves its share to the others.
 //!
-//! Invariant: a visit owns its memory and loses it at its end. A panic inside one becomes
-//! an outcome, and the others do not notice.
+//! Invariant: a visit owns its memory and frees it at its end. A panic in a visit becomes an outcome
+//! and does not affect the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,20 +25,19 @@ pub struct CrawlerSlots {
     topics: AtomicUsize,
 }
 
-/// A topic that has its share of the slots.
+/// The share of one topic; returned when dropped.
 struct SlotShare(Arc<CrawlerSlots>);
 
-/// A topic that does without its share for a while.
+/// A share that is lent to other topics until dropped.
 pub(super) struct LentShare(Arc<CrawlerSlots>);
 
-/// Visits under way.
 pub(super) struct Pool {
     crawler: InternalCrawler,
     share: SlotShare,
     visits: JoinSet<SiteReport>,
-    /// What each visit is about, in case it cannot tell.
-    orders: HashMap<Id, (ClaimedSite, SiteVisit)>,
-    /// The visit to the reference site, which no order of the store is behind.
+    /// The site and visit of each task, in case it panics or is aborted.
+    sites: HashMap<Id, (ClaimedSite, SiteVisit)>,
+    /// The visit to the reference site, which has no claim.
     reference: Option<Id>,
     reference_report: Option<SiteReport>,
 }
@@ -47,14 +46,14 @@ pub(super) struct Pool {
 pub(super) struct Ended {
     pub(super) taken: ClaimedSite,
     pub(super) report: SiteReport,
-    /// Whether it ended by a panic.
+    /// Whether it panicked.
     pub(super) is_broken: bool,
 }
 
 // === impl CrawlerSlots ===
 
 impl CrawlerSlots {
-    /// So many slots for all topics together; each has at least one.
+    /// `number` slots for all topics together; each topic has at least one.
     #[must_use]
     pub fn new(number: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -63,7 +62,7 @@ impl CrawlerSlots {
         })
     }
 
-    /// What one topic has.
+    /// The number of slots of one topic.
     fn share(&self) -> usize {
         let topics = self.topics.load(Ordering::Relaxed).max(1);
         (self.number / topics).max(1)
@@ -99,13 +98,12 @@ impl Pool {
             crawler,
             share: SlotShare(Arc::clone(slots)),
             visits: JoinSet::new(),
-            orders: HashMap::new(),
+            sites: HashMap::new(),
             reference: None,
             reference_report: None,
         }
     }
 
-    /// The model that judges.
     pub(super) fn model(&self) -> ModelFingerprint {
         self.crawler.model().fingerprint()
     }
@@ -114,7 +112,7 @@ impl Pool {
         self.share.0.share().saturating_sub(self.visits.len())
     }
 
-    /// Leaves the slots to other topics until what is returned is dropped.
+    /// Leaves the slots to other topics until the returned share is dropped.
     pub(super) fn lend_slots(&self) -> LentShare {
         self.share.0.leave();
         LentShare(Arc::clone(&self.share.0))
@@ -124,32 +122,31 @@ impl Pool {
         self.visits.is_empty()
     }
 
-    /// Whether a visit is under way that is to renew a verdict.
+    /// Whether a visit to a site that has a verdict is under way.
     pub(super) fn is_rejudging(&self) -> bool {
-        let mut orders = self.orders.values();
-        orders.any(|(taken, _)| taken.verdict.is_some())
+        let mut sites = self.sites.values();
+        sites.any(|(taken, _)| taken.verdict.is_some())
     }
 
     /// The claims on the sites under way.
     pub(super) fn claims(&self) -> impl Iterator<Item = Claim> {
-        self.orders.values().map(|(taken, _)| taken.claim.clone())
+        self.sites.values().map(|(taken, _)| taken.claim.clone())
     }
 
-    /// How many visits are under way.
     pub(super) fn busy(&self) -> usize {
         self.visits.len()
     }
 
     /// Sends an internal crawler to a site.
     pub(super) fn visit(&mut self, taken: ClaimedSite, visit: SiteVisit) {
-        let (crawler, order) = (self.crawler.clone(), visit.clone());
+        let (crawler, sampled) = (self.crawler.clone(), visit.clone());
         let task = self
             .visits
-            .spawn(async move { crawler.sample(order).await });
-        self.orders.insert(task.id(), (taken, visit));
+            .spawn(async move { crawler.sample(sampled).await });
+        self.sites.insert(task.id(), (taken, visit));
     }
 
-    /// Visits the homepage of the reference site, unless that is under way.
+    /// Visits the homepage of the reference site, unless such a visit is under way.
     pub(super) fn probe_reference(&mut self, reference: &PageUrl) {
         if self.reference.is_some() {
             return;
@@ -170,16 +167,15 @@ impl Pool {
         self.reference_report.take()
     }
 
-    /// Reports on a site that must not be visited, for this reason.
+    /// Reports a site as undecided without visiting it.
     pub(super) fn refuse(&mut self, taken: ClaimedSite, visit: SiteVisit, reason: UndecidedReason) {
         let model = self.crawler.model().fingerprint();
         let report = SiteReport::refused(visit.clone(), reason, model);
         let task = self.visits.spawn(std::future::ready(report));
-        self.orders.insert(task.id(), (taken, visit));
+        self.sites.insert(task.id(), (taken, visit));
     }
 
-    /// The next visit to end, with those that have ended as well; none if there are no
-    /// visits.
+    /// Waits for a visit to end. Returns all that have ended; none if there are no visits.
     pub(super) async fn next(&mut self) -> Vec<Ended> {
         let mut ended: Vec<Ended> = Vec::new();
         let first = self.visits.join_next_with_id().await;
@@ -191,8 +187,7 @@ impl Pool {
         ended
     }
 
-    /// Waits for the visits under way, but no longer than `patience`; the rest are broken
-    /// off.
+    /// Waits for the visits under way, but no longer than `patience`; the rest are aborted.
     pub(super) async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
         let deadline = Instant::now() + patience;
         let mut ended = Vec::new();
@@ -217,13 +212,13 @@ impl Pool {
         };
         if self.reference == Some(id) {
             self.reference = None;
-            // A probe that was broken off is made again.
+            // A probe that was aborted is repeated.
             self.reference_report = visit.ok().map(|(_, report)| report);
             return None;
         }
         match visit {
             Ok((id, report)) => {
-                let (taken, _) = self.orders.remove(&id)?;
+                let (taken, _) = self.sites.remove(&id)?;
                 Some(Ended {
                     taken,
                     report,
@@ -231,9 +226,9 @@ impl Pool {
                 })
             }
             Err(failure) => {
-                let (taken, visit) = self.orders.remove(&failure.id())?;
+                let (taken, visit) = self.sites.remove(&failure.id())?;
                 if failure.is_panic() {
-                    tracing::error!(site = %visit.site, "a visit broke off by a fault of ours");
+                    tracing::error!(site = %visit.site, "a visit panicked; its site is undecided");
                 }
                 Some(Ended {
                     taken,
@@ -250,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_share_the_seats_and_who_is_away_leaves_its_share() {
+    fn topics_share_the_slots_and_leave_their_share_while_waiting() {
         let slots = CrawlerSlots::new(7);
         slots.join();
         assert_eq!(slots.share(), 7);
@@ -268,6 +263,6 @@ mod tests {
         for _ in 0..100 {
             slots.join();
         }
-        assert_eq!(slots.share(), 1, "everybody has one");
+        assert_eq!(slots.share(), 1, "each topic has one");
     }
 }

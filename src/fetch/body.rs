@@ -1,17 +1,17 @@
-//! Transfer and content encodings taken off a body.
+//! Removes transfer and content encodings from a body.
 //!
-//! Headers lie: archives keep `Transfer-Encoding: chunked` over a body that was put
-//! together long ago, and servers announce gzip and send plain text. What does not look as
-//! announced is taken as it is; what breaks in the middle is kept up to there.
+//! Headers are often wrong: archives keep `Transfer-Encoding: chunked` over a body whose chunks were
+//! joined, and servers announce gzip and send plain text. What is not encoded as announced is taken
+//! as it is; what breaks in the middle is kept up to there.
 //!
 //! Invariants: no result is longer than the limit, however small the input is. And no decoder
-//! takes more memory beside input and result than [`Body::working_memory`] says, which is at
-//! most 20 MiB:
+//! takes more memory, input and result excluded, than [`Body::working_memory`] returns, which is
+//! at most 20 MiB:
 //!
 //! | coding | window | working memory |
 //! |---|---|---|
 //! | gzip, deflate | 32 KiB | 128 KiB |
-//! | br | up to 16 MiB (RFC 7932); larger ones are no Brotli | the window and 3.5 MiB of tables |
+//! | br | up to 16 MiB (RFC 7932); larger ones are not Brotli | the window and 3.5 MiB of tables |
 //! | zstd | up to 8 MiB (RFC 9659); larger ones are refused | twice the window and 2 MiB |
 
 use std::io::Read;
@@ -25,13 +25,13 @@ use ruzstd::decoding::FrameDecoder;
 use super::brotli;
 use super::zstd::{self, Frame};
 
-/// Honest servers use one or two; a body under more is taken as it is.
+/// Ordinary servers use one or two; a body with more is taken as it is.
 const MAX_CODINGS: usize = 4;
 
-/// What gzip and deflate take: a window of 32 KiB, tables, and the buffer in between.
+/// Memory of gzip and deflate: a window of 32 KiB, tables, and the buffer in between.
 const DEFLATE_MEMORY: usize = 128 << 10;
 
-/// Of results larger than this, memory that is not used is given back.
+/// Of results larger than this, unused capacity is freed.
 const LARGE_RESULT: usize = 64 << 10;
 
 /// A body, and whether all of it is there.
@@ -41,8 +41,12 @@ pub(crate) struct Body {
     pub(crate) truncated: bool,
 }
 
+/// The content codings that requests accept: all that are removed here.
+pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br, zstd";
+
 /// One layer over a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(strum::VariantArray))]
 enum Coding {
     Chunked,
     Gzip,
@@ -52,7 +56,7 @@ enum Coding {
 }
 
 impl Body {
-    /// Takes off what the headers of an HTTP/1.x message announce.
+    /// Removes the encodings that the headers of an HTTP/1.x message announce.
     pub(crate) fn decode(self, headers: &HeaderMap, limit: usize) -> Self {
         let mut body = self;
         for coding in codings(headers) {
@@ -61,9 +65,8 @@ impl Body {
         body
     }
 
-    /// How much memory [`Self::decode`] takes at most, beside the body and what becomes of it.
-    /// Layers are taken off one after the other, and only of the outermost is known how it
-    /// begins.
+    /// Maximum memory of [`Self::decode`], the body and its result excluded. Layers are removed one
+    /// after the other, and only the header of the outermost can be read beforehand.
     pub(crate) fn working_memory(&self, headers: &HeaderMap) -> usize {
         let mut codings = codings(headers).into_iter();
         let outermost = codings.next().map(|coding| match coding {
@@ -90,7 +93,7 @@ impl Body {
             Coding::Zstd => unzstd(&self.bytes, limit),
         };
         if decoded.bytes.is_empty() && decoded.truncated {
-            // Not a byte of it was what the header says.
+            // It is not encoded as announced.
             return self;
         }
         Self {
@@ -240,6 +243,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
     use proptest::prelude::*;
+    use strum::VariantArray;
 
     use super::*;
 
@@ -431,6 +435,14 @@ mod tests {
         ] {
             assert_eq!(memory(codings, bytes), wanted, "{codings} {bytes:x?}");
         }
+    }
+
+    #[test]
+    fn every_coding_that_can_be_removed_is_accepted() {
+        let accepted = ACCEPTED_CODINGS.split(", ").map(Coding::named);
+        let removed = Coding::VARIANTS.iter().copied();
+        let removed = removed.filter(|coding| *coding != Coding::Chunked);
+        assert!(accepted.eq(removed.map(Some)));
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! Brotli with bounded memory.
 //!
-//! A decoder makes room for the whole window of a stream before it hands out a byte. RFC 7932
+//! A decoder allocates the whole window of a stream before it returns a byte. RFC 7932
 //! has windows of at most 16 MiB. An extension of the reference program, which no browser
-//! accepts, has windows of up to 1 GiB, and a stream of a few bytes may ask for one; such a
-//! stream is no Brotli here.
+//! accepts, has windows of up to 1 GiB, and a stream of a few bytes may request one; such a
+//! stream is rejected here.
 
 use std::io::{self, Read};
 
@@ -69,7 +69,7 @@ impl Read for Stream<'_> {
 }
 
 /// The most that decoding this stream takes: its window (RFC 7932, section 9.1) and tables.
-/// Nothing if this is no stream.
+/// None if this is not a stream.
 pub(super) fn memory(stream: &[u8]) -> Option<usize> {
     let first = *stream.first()?;
     let bits = match (first & 1, first >> 1 & 7, first >> 4 & 7) {
@@ -122,7 +122,7 @@ mod tests {
         };
         assert_eq!(read(LARGEST), (b"hello".to_vec(), true));
         assert_eq!(read(TOO_LARGE), (Vec::new(), false));
-        // What allows large windows takes the same bytes for a text.
+        // A decoder that allows large windows accepts the same bytes.
         let mut text = Vec::new();
         let mut lenient = brotli_decompressor::Decompressor::new(TOO_LARGE, 64);
         lenient.read_to_end(&mut text).unwrap();

@@ -1,4 +1,4 @@
-//! Why there was no answer: one closed list, for metrics, for retries and for people.
+//! Why there was no response: one closed list, for metrics, retries and messages.
 
 use std::time::SystemTime;
 
@@ -7,13 +7,13 @@ use thiserror::Error;
 use super::ArchiveError;
 use crate::web::{DeferralCause, NoAnswer, PageUrl, Scheme, SiteId};
 
-/// Why there was no answer. An answer with an error status is none of these.
+/// Why there was no response. A response with an error status is not an error here.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct FetchError {
-    /// What went wrong, as far as anybody decides by it.
+    /// The kind, on which callers decide.
     pub kind: ErrorKind,
-    /// Answered requests for robots.txt that were made on the way.
+    /// Requests for robots.txt made on the way that got a response.
     pub robots_requests: usize,
     message: String,
 }
@@ -23,19 +23,19 @@ pub struct FetchError {
 pub enum ErrorKind {
     /// There is no such host.
     NoHost,
-    /// No name server could say whether there is one.
+    /// No name server gave an answer.
     DnsFailed,
-    /// Nobody listens there, or the network does not lead there.
+    /// Connection refused, or no route to the host.
     Unreachable,
-    /// The connection did not stand in time.
+    /// The connection was not established in time.
     ConnectTimeout,
-    /// TLS could not be agreed on. Not: a bad certificate.
+    /// The TLS handshake failed. Not: a bad certificate.
     TlsFailed,
-    /// The certificate is expired, of another name, or signed by nobody we trust.
+    /// The certificate is expired, for another name, or not signed by a trusted authority.
     BadCertificate {
         /// Whether the site may be judged over http instead.
         http_instead: bool,
-        /// Whether all that is wrong is the time: it is not yet or no longer valid.
+        /// Whether the only fault is its period of validity: not yet or no longer valid.
         is_out_of_date: bool,
     },
     /// The address is private, local or reserved.
@@ -46,22 +46,22 @@ pub enum ErrorKind {
     NoContact,
     /// The operator has blocked the host, or the one that its robots.txt leads to.
     Blocked,
-    /// robots.txt asks not to read this page. It was not asked for.
+    /// robots.txt disallows the page. It was not requested.
     Disallowed,
-    /// The site wants to be left alone until then. The page was not asked for.
+    /// The site must not be visited before a given time. The page was not requested.
     Deferred {
-        /// Before this time it must not be visited.
+        /// The earliest time of the next request.
         not_before: SystemTime,
-        /// What it was that asked for it.
+        /// Why the visit is deferred.
         cause: DeferralCause,
     },
-    /// The answer did not begin, or did not go on, or did not end in time.
+    /// The response did not start, continue or end in time.
     Timeout,
-    /// The answer came so slowly that it was given up.
+    /// The response came below the minimum rate and was abandoned.
     TooSlow,
     /// The connection broke before there was anything to read.
     Broken,
-    /// What came is no HTTP, or has more headers than anybody needs.
+    /// The response is not valid HTTP, or has more headers than the limit.
     Malformed,
     /// The archive holds the page, but it cannot be read. Not: a page it does not hold.
     Archive,
@@ -70,7 +70,7 @@ pub enum ErrorKind {
 // === impl FetchError ===
 
 impl FetchError {
-    /// No answer, for this reason, which is told in these words.
+    /// An error of this kind with this message.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
@@ -86,14 +86,14 @@ impl FetchError {
         Self::new(ErrorKind::NoHost, format!("there is no host {site}"))
     }
 
-    /// robots.txt asks not to read a page.
+    /// robots.txt disallows a page.
     #[must_use]
     pub fn disallowed(page: &PageUrl) -> Self {
-        let message = format!("robots.txt asks not to read {page}");
+        let message = format!("robots.txt disallows {page}");
         Self::new(ErrorKind::Disallowed, message)
     }
 
-    /// The same, after so many more answered requests for robots.txt.
+    /// Adds requests for robots.txt that got a response.
     #[must_use]
     pub fn with_robots_requests(mut self, requests: usize) -> Self {
         self.robots_requests += requests;
@@ -138,16 +138,15 @@ impl ErrorKind {
         }
     }
 
-    /// Whether asking again soon may help. A server that kept us waiting once will do so
-    /// again, and waiting is dear.
+    /// Whether an early retry may help. Timeouts are not retried: a server that timed out once
+    /// usually does so again, and waiting is expensive.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::DnsFailed | Self::Broken)
     }
 
-    /// Whether the host may still answer at another entrance: by the other scheme, with
-    /// `www.` or without. Who speaks HTTP, however badly, was found, and who is blocked is so by
-    /// all names.
+    /// Whether the host may still answer at another entrance: by the other scheme, with or without
+    /// `www.`. A host that speaks HTTP, however badly, was found, and a block covers all entrances.
     #[must_use]
     pub(crate) fn leaves_entrance(self, entrance: &PageUrl) -> bool {
         match self {
@@ -160,13 +159,13 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the page was not asked for because it is not the time.
+    /// Whether the page was not requested because the site is deferred.
     #[must_use]
     pub(crate) fn is_deferral(self) -> bool {
         matches!(self, Self::Deferred { .. })
     }
 
-    /// Whether no byte of HTTP was spoken: what failed is the way to the host.
+    /// Whether it failed before any HTTP was exchanged, on the way to the host.
     #[must_use]
     pub(crate) fn is_before_http(self) -> bool {
         matches!(

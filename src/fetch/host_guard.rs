@@ -1,14 +1,13 @@
-//! Which hosts may be asked at all: the operator's word, on every road.
+//! Which hosts the operator permits, checked before every request.
 //!
-//! Pages, redirects, robots.txt and what its redirects lead to, other spellings, trials: all of
-//! them become requests here, and each request is checked here. Whoever wants a host visited
-//! may check as well and save the way; nobody has to.
+//! Pages, redirects, robots.txt and its redirects, other spellings, trials: every request passes
+//! this check. Callers may check earlier to save work; they do not have to.
 //!
-//! A host is what matters: every scheme, every port, with `www.` or without. Only a block by an
-//! edit that names a port holds for that port alone.
+//! The check is by host: every scheme, every port, with or without `www.`. Only a block by an edit
+//! that names a port applies to that port alone.
 //!
-//! Invariant: a host that was blocked before a request was sent is not sent it, however long
-//! the request waited for its turn.
+//! Invariant: a request is not sent to a host that was blocked before, however long the request
+//! waited for its turn.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -18,27 +17,27 @@ use crate::web::SiteId;
 
 use super::error::{ErrorKind, FetchError};
 
-/// The hosts that the operator lets be asked. It can be changed while requests wait.
+/// The hosts that the operator permits. It can be changed while requests wait.
 #[derive(Debug, Default)]
 pub(super) struct HostGuard(RwLock<Hosts>);
 
 #[derive(Debug, Default)]
 struct Hosts {
-    /// The lists of the settings.
+    /// From the settings.
     lists: HostLists,
-    /// What was blocked by edits.
+    /// Set by edits at run time.
     blocks: BTreeSet<SiteId>,
 }
 
 // === impl HostGuard ===
 
 impl HostGuard {
-    /// Whether a site may be asked.
+    /// An error if requests to the site are not permitted.
     pub(super) fn check(&self, site: &SiteId) -> Result<(), FetchError> {
         if self.read().permit(site) {
             return Ok(());
         }
-        let message = format!("the operator lets nobody ask {site}");
+        let message = format!("{site} is blocked by the operator");
         Err(FetchError::new(ErrorKind::Blocked, message))
     }
 
@@ -59,7 +58,7 @@ impl HostGuard {
         };
     }
 
-    // Nothing in here can be half changed.
+    // A poisoned lock is safe to use: every change is a single assignment or set operation.
     fn read(&self) -> RwLockReadGuard<'_, Hosts> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

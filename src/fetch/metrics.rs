@@ -1,4 +1,4 @@
-//! What the room counts.
+//! Metrics of fetching.
 //!
 //! Labels are few and closed: status classes and kinds of errors, never a host or an
 //! address.
@@ -15,15 +15,15 @@ use crate::web::{FetchedPage, NoAnswer};
 
 use super::error::FetchError;
 
-/// The labels of answers, by the class of their status.
+/// The labels of responses, by status class.
 const STATUS_LABELS: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// Handles to the counters; clones count together.
+/// Handles to the metrics; clones share them.
 #[derive(Debug, Clone)]
 pub struct FetchMetrics {
     pages: IntCounterVec,
-    /// Those of `pages` for `STATUS_LABELS`: nearly all pages count here, and looking a label
-    /// up takes longer than counting.
+    /// Those of `pages` for `STATUS_LABELS`: nearly all pages count here, and a label lookup costs
+    /// more than the increment.
     answers: [IntCounter; 4],
     robots: IntCounterVec,
     bytes: IntCounter,
@@ -32,20 +32,20 @@ pub struct FetchMetrics {
     duration: Histogram,
 }
 
-/// Requests that wait for politeness are counted here; clones count together.
+/// Gauge of requests that wait for politeness; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct WaitingRequests(IntGauge);
 
-/// A request that waits.
+/// One waiting request; decrements the gauge when dropped.
 struct Waiting<'r>(&'r IntGauge);
 
 // === impl FetchMetrics ===
 
 impl FetchMetrics {
-    /// Adds the counters of this room to those of the process.
+    /// Registers the metrics of this module.
     ///
     /// # Panics
-    /// If it is called twice for the same metrics.
+    /// If called twice for the same registry.
     #[must_use]
     pub fn register(metrics: &Metrics) -> Self {
         let by_outcome = |name: &str, help: &str| {
@@ -102,7 +102,7 @@ impl FetchMetrics {
         }
     }
 
-    /// How many pages had an outcome: `2xx`, `3xx`, `4xx`, `5xx`, or the label of an error.
+    /// The number of pages with an outcome: `2xx`, `3xx`, `4xx`, `5xx`, or the label of an error.
     #[must_use]
     pub fn pages(&self, outcome: &str) -> u64 {
         let counter = self.pages.get_metric_with_label_values(&[outcome]);
@@ -131,12 +131,10 @@ impl FetchMetrics {
         self.robots.with_label_values(&[label]).inc();
     }
 
-    /// The gauge of open connections.
     pub(super) fn connections(&self) -> IntGauge {
         self.connections.clone()
     }
 
-    /// Where requests wait.
     pub(super) fn waiting_requests(&self) -> &WaitingRequests {
         &self.waiting
     }
@@ -145,7 +143,7 @@ impl FetchMetrics {
 // === impl WaitingRequests ===
 
 impl WaitingRequests {
-    /// Waits, and is counted meanwhile, also if nobody wants the answer any more.
+    /// Counts the request as waiting until `turn` is ready or the future is dropped.
     pub(super) async fn wait_for<W: Future>(&self, turn: W) -> W::Output {
         self.0.inc();
         let _waiting = Waiting(&self.0);
@@ -159,8 +157,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The place among `STATUS_LABELS`. Statuses that nobody has defined count as errors of the
-/// server.
+/// The index into `STATUS_LABELS`. Undefined statuses count as server errors.
 fn status_class(status: StatusCode) -> usize {
     match status.as_u16() {
         200..=299 => 0,

@@ -1,13 +1,12 @@
 //! Where pages come from.
 //!
-//! [`Fetcher`] is the door to the web. Behind it stands an [`archive`], the [`live`] web or
-//! anything else that implements it; crawlers cannot tell which. A process puts its own together
-//! as a [`PageSource`]. This is the only room that asks the network; the generated web of `lab` only
-//! answers it.
+//! Everything that reads pages does so through [`Fetcher`], implemented by an [`archive`], the
+//! [`live`] web or anything else; crawlers cannot tell which. A process builds its own as a
+//! [`PageSource`]. This is the only module that sends requests to the network; the generated web of
+//! `lab` only serves them.
 //!
-//! Invariant: one call is one request and one response. Redirects are answers, not
-//! something to be followed here: who counts pages must see each of them, and each hop
-//! must be asked for anew.
+//! Invariant: one call is one request and one response. Redirects are returned, not followed: the
+//! page budget must count each of them, and each hop needs its own permission and its own turn.
 
 pub(crate) mod archive;
 mod body;
@@ -31,11 +30,11 @@ pub use metrics::FetchMetrics;
 pub(crate) use recorder::{RecordError, Recorder};
 pub use source::PageSource;
 
-/// The door to the web.
+/// Fetches pages.
 #[async_trait]
 pub trait Fetcher: Send + Sync {
-    /// Asks for one page and returns what the server answered, whatever the status.
+    /// Requests one page and returns the response, whatever its status.
     ///
-    /// An error means that there was no answer. Dropping the future abandons the request.
+    /// An error means that there was no response. Dropping the future abandons the request.
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError>;
 }

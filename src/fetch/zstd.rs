@@ -1,9 +1,8 @@
 //! zstd frames with bounded memory.
 //!
-//! A decoder keeps the whole window of a frame before it hands out a byte, and a frame may
-//! ask for a window of any size. So the header is looked at first (RFC 8878, section
-//! 3.1.1.1), and a frame that wants too much is refused. That no block makes more than it may
-//! (section 3.1.1.2.4) is seen to by the library.
+//! A decoder keeps the whole window of a frame before it returns a byte, and a frame may request a
+//! window of any size. So the header is checked first (RFC 8878, section 3.1.1.1), and a frame that
+//! requests too much is refused. The library enforces the maximum block size (section 3.1.1.2.4).
 
 use std::io::{self, BufRead, Read};
 
@@ -23,10 +22,10 @@ pub(super) const ARCHIVE_WINDOW: u64 = 128 << 20;
 /// smaller one.
 const USUAL_WINDOW: u64 = 2 << 20;
 
-/// So much is asked of the library at once: it holds it beside the window.
+/// Bytes read from the library at once: it holds them in addition to the window.
 const PIECE: usize = 64 << 10;
 
-/// What it holds beside that: a block, its literals and its sequences.
+/// What it holds in addition: a block, its literals and its sequences.
 const BLOCK_MEMORY: usize = 2 << 20;
 
 /// The most that decoding a content coding takes.
@@ -53,9 +52,7 @@ impl<R: BufRead> Frame<R> {
         match window_size(&start[..start.len().min(MAX_HEADER_BYTES)]) {
             None => return Err(broken("no zstd frame begins here")),
             Some(window) if window > max_window => {
-                return Err(broken(
-                    "the zstd window is larger than any honest writer needs",
-                ));
+                return Err(broken("the zstd window is larger than the limit"));
             }
             Some(_) => {}
         }
@@ -100,7 +97,7 @@ impl<R: BufRead> Read for Frame<R> {
     }
 }
 
-/// The largest window that a body which begins so may ask for, or nothing if it is refused.
+/// The largest window that a body with this start may request, or none if it is refused.
 pub(super) fn largest_window(body: &[u8]) -> Option<u64> {
     let window = window_size(&body[..body.len().min(MAX_HEADER_BYTES)])?;
     (window <= CONTENT_WINDOW).then_some(window.max(USUAL_WINDOW))
@@ -127,7 +124,7 @@ pub(super) fn dictionary(raw: &[u8]) -> io::Result<Dictionary> {
     Ok(dictionary)
 }
 
-/// How much memory a frame asks for, or nothing if this is no frame.
+/// The window size that a frame requests, or none if this is not a frame.
 fn window_size(header: &[u8]) -> Option<u64> {
     let rest = header.strip_prefix(&MAGIC)?;
     let (descriptor, rest) = rest.split_first()?;
@@ -137,7 +134,7 @@ fn window_size(header: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * (window & 7));
     }
-    // Without a window the whole content is one, and its size stands behind the dictionary.
+    // Without a window the whole content is one, and its size comes after the dictionary.
     let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = rest.get(dictionary_bytes..)?;
     match descriptor >> 6 {

@@ -1,30 +1,30 @@
-//! The internal crawler: samples one site until its class is sure enough (paper 4.3).
+//! The internal crawler: samples pages of one site until the verdict is certain enough (paper 4.3).
 //!
 //! In: one [`SiteVisit`]. Out: one [`SiteReport`]. In between, pages are read in the order of a
-//! [`PageOrdering`], each is judged by the topic's model, and the evidence adds up
-//! until the verdict is reached, the site is exhausted, or the budget is spent. If links
-//! are wanted, reading goes on until there are enough of them.
+//! [`PageOrdering`], each is judged by the topic's model, and the evidence is
+//! accumulated until the verdict is reached, the site is exhausted, or the budget is spent. If the
+//! visit is also made for links, reading goes on until there are enough of them.
 //!
 //! Invariants:
 //! - Sampling never fails: a dead site is a verdict, `Undecided(Unreachable)`.
-//! - A visit holds nothing but its own site; when it ends, all of it is gone.
-//! - No address is asked for again once it answered, and the budget bounds all requests
+//! - A visit holds state of its own site only, and frees it when it ends.
+//! - No URL is requested again once it was answered, and the budget bounds all requests
 //!   together, answered or not.
 //! - Verdict and confidence freeze when the threshold is passed: pages that are read later
 //!   for their links change neither.
-//! - What a gatekeeper says is no evidence, and its links are nobody's. A site whose entrance
-//!   it guards is left at once.
+//! - A gatekeeper's page is no evidence, and its links are ignored. If it guards the entrance,
+//!   the visit ends at once.
 //!
 //! # Memory
 //!
-//! Whatever sites send, visits take at most, all topics together:
+//! Upper bounds for the visits of all topics together, whatever sites send:
 //!
 //! | what | at most |
 //! |---|---|
 //! | for each visit: its page, on the wire or decoded | `fetch.limits.wire_bytes` or `fetch.body_bytes`, for a moment both |
-//! | for each visit: pages that wait, links to other sites | some 6 MB with the default `page_budget` |
-//! | large pages that are read and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
-//! | small pages, read where they arrive | some 10 MB for each thread of the runtime |
+//! | for each visit: page frontier, links to other sites | some 6 MB with the default `page_budget` |
+//! | large pages being parsed and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
+//! | small pages, parsed on the runtime | some 10 MB for each thread of the runtime |
 //!
 //! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 
@@ -48,13 +48,13 @@ pub(crate) use page_frontier::Candidate;
 pub use page_ordering::{
     BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
 };
-use reading_pool::{ReadingPool, Room};
+use reading_pool::{ReadingPool, Reservation};
 use site_sample::SiteSample;
 use site_walker::is_refused_by_gatekeeper;
 pub(crate) use site_walker::{SiteWalker, WalkStep, WalkerLimits};
 
-/// Larger bodies are read in the pool, where that holds up nobody and has room. Others take a
-/// millisecond and little memory, and no more of them are read at once than the runtime has threads.
+/// Larger bodies are parsed in the pool, which does not block the runtime and limits memory. Smaller
+/// ones take about a millisecond and little memory, and at most one per runtime thread at a time.
 const LARGE_BODY_BYTES: usize = 128 << 10;
 
 /// Samples sites for one topic. One crawler serves any number of visits at once.
@@ -67,7 +67,6 @@ pub struct InternalCrawler {
     page_ordering: Arc<dyn PageOrdering>,
 }
 
-/// A page as it was read and judged.
 struct ReadPage {
     parsed: ParsedPage,
     judged: JudgedPage,
@@ -91,8 +90,7 @@ impl InternalCrawler {
         }
     }
 
-    /// The same, with another order of pages. Without it, pages of links come first after the
-    /// verdict.
+    /// Replaces the default page ordering, [`LinkPagesFirst`].
     #[must_use]
     pub fn with_page_ordering(self, page_ordering: Arc<dyn PageOrdering>) -> Self {
         Self {
@@ -101,13 +99,12 @@ impl InternalCrawler {
         }
     }
 
-    /// The model that judges.
     #[must_use]
     pub(crate) fn model(&self) -> &Arc<SiteModel> {
         &self.model
     }
 
-    /// Judges one site.
+    /// Visits one site.
     pub async fn sample(&self, visit: SiteVisit) -> SiteReport {
         let purpose = visit.purpose;
         let limits = WalkerLimits {
@@ -132,7 +129,7 @@ impl InternalCrawler {
             let Some(step) = walker.next(&*self.page_ordering, phase).await else {
                 break StopReason::Exhausted;
             };
-            if let Some(reason) = self.take_up(step, &mut walker, &mut sample).await {
+            if let Some(reason) = self.add_outcome(step, &mut walker, &mut sample).await {
                 break reason;
             }
         };
@@ -157,8 +154,8 @@ impl InternalCrawler {
         (sample.steps() >= self.settings.page_budget).then_some(StopReason::BudgetSpent)
     }
 
-    /// Adds to the sample what became of a request.
-    async fn take_up(
+    /// Adds the outcome of a request to the sample. Returns a reason to stop, if it is one.
+    async fn add_outcome(
         &self,
         step: WalkStep,
         walker: &mut SiteWalker<'_>,
@@ -172,7 +169,7 @@ impl InternalCrawler {
                         StepOutcome::Failed(fetched.status)
                     }
                     Err(error) => {
-                        sample.add_silence(&page, error);
+                        sample.add_unanswered(&page, error);
                         StepOutcome::Unanswered(error.kind.reason())
                     }
                 };
@@ -211,8 +208,8 @@ impl InternalCrawler {
                 error,
                 tries_on,
             } => {
-                sample.add_silence(&page, &error);
-                without_answer(page, error.kind, tries_on, sample)
+                sample.add_unanswered(&page, &error);
+                add_unanswered(page, error.kind, tries_on, sample)
             }
             WalkStep::Answered { page, fetched } => {
                 sample.add_response(&fetched);
@@ -225,13 +222,13 @@ impl InternalCrawler {
                     sample.add_failure(page, StepOutcome::Failed(fetched.status));
                     return Some(sample.defer(not_before, DeferralCause::Busy));
                 }
-                self.take(page, fetched, walker, sample).await
+                self.add_answered(page, fetched, walker, sample).await
             }
         }
     }
 
-    /// Reads an answered page and adds it to the sample.
-    async fn take(
+    /// Parses and judges a response and adds it to the sample.
+    async fn add_answered(
         &self,
         page: Candidate,
         fetched: FetchedPage,
@@ -246,8 +243,8 @@ impl InternalCrawler {
             sample.add_failure(page, StepOutcome::Failed(fetched.status));
             return None;
         }
-        // The room is held until the page has been taken up.
-        let (ReadPage { parsed, judged }, _room) = self.read(fetched, page.kind).await;
+        // The reservation is held until the page is dropped.
+        let (ReadPage { parsed, judged }, _reservation) = self.read(fetched, page.kind).await;
         if parsed.signs.challenge {
             return challenged(page, sample);
         }
@@ -258,7 +255,7 @@ impl InternalCrawler {
         let confidence = sample.add_page(page.clone(), &parsed, judged);
         if page.is_entrance
             && sample.is_silent()
-            && let Some(target) = leads_away(&parsed)
+            && let Some(target) = refresh_target(&parsed)
         {
             return Some(sample.become_alias(target));
         }
@@ -278,8 +275,8 @@ impl InternalCrawler {
         None
     }
 
-    /// Parses and judges a page. What comes of it may be large; the room is to be held with it.
-    async fn read(&self, fetched: FetchedPage, kind: PageKind) -> (ReadPage, Option<Room>) {
+    /// Parses and judges a page. The result may be large: keep the reservation for as long as it.
+    async fn read(&self, fetched: FetchedPage, kind: PageKind) -> (ReadPage, Option<Reservation>) {
         let model = Arc::clone(&self.model);
         let limits = self.limits;
         let body_bytes = fetched.body.len();
@@ -291,15 +288,15 @@ impl InternalCrawler {
         if body_bytes <= LARGE_BODY_BYTES {
             return (read(), None);
         }
-        // A panic stays one, and is contained where visits are held.
+        // A panic is propagated; the pool of visits contains it.
         let pool = ReadingPool::shared();
-        let (page, room) = pool.run(parse::room_for(body_bytes), read).await;
-        (page, Some(room))
+        let (page, reservation) = pool.run(parse::room_for(body_bytes), read).await;
+        (page, Some(reservation))
     }
 }
 
-/// What a page that gave no answer means for the visit, and why to stop, if so.
-fn without_answer(
+/// Adds a request without a response to the sample. Returns a reason to stop, if it is one.
+fn add_unanswered(
     page: Candidate,
     kind: ErrorKind,
     tries_on: bool,
@@ -308,7 +305,7 @@ fn without_answer(
     let is_entrance = page.is_entrance;
     match kind {
         ErrorKind::Deferred { not_before, cause } => {
-            // A later visit would begin anew and come no further.
+            // A later visit would start from scratch and get no further.
             let is_over = match cause {
                 DeferralCause::CrawlDelay => !sample.is_unread(),
                 _ => !sample.is_silent(),
@@ -339,7 +336,7 @@ fn without_answer(
     }
 }
 
-/// A gatekeeper answered. Where it guards the entrance, everything else is behind it.
+/// A gatekeeper answered. If it guards the entrance, the rest of the site is behind it.
 fn challenged(page: Candidate, sample: &mut SiteSample) -> Option<StopReason> {
     let is_shut = sample.is_unread();
     sample.meet_gatekeeper();
@@ -347,8 +344,8 @@ fn challenged(page: Candidate, sample: &mut SiteSample) -> Option<StopReason> {
     is_shut.then_some(StopReason::Challenged)
 }
 
-/// The page of another site that a page sends its readers to, if it does.
-fn leads_away(page: &ParsedPage) -> Option<PageUrl> {
+/// The page of another site that a page refreshes to, if it does.
+fn refresh_target(page: &ParsedPage) -> Option<PageUrl> {
     let refresh = |link: &&TransversalLink| link.kind == LinkKind::Refresh;
     let link = page.transversal_links.iter().find(refresh)?;
     Some(link.page.clone())

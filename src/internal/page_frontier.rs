@@ -1,17 +1,17 @@
-//! The pages of a site that are known and not yet read (paper 4.3.2).
+//! The pages of a site that are known and not yet requested (paper 4.3.2).
 //!
 //! A link (q, p) weighs the variance of q's confidences over the classes, which for two
-//! classes is (Pr\[q|t\] − 1/2)²: pages that speak clearly, for whichever class, are
-//! supposed to link to others that do. A page has the mean weight over the pages known to link to
-//! it. Which page comes next is decided by a [`PageOrdering`]; of equals the one found first. What
-//! a page shows in frames or leads to by itself is found before its other links.
+//! classes is (Pr\[q|t\] − 1/2)²: pages that clearly belong to either class are
+//! supposed to link to others that do. The weight of a page is the mean over the pages known to link
+//! to it. A [`PageOrdering`] decides which page comes next; ties go to the one found first. Frames and
+//! refresh targets of a page are added before its other links.
 //!
 //! Invariant: no page is handed out twice, in whatever spelling it is linked. Neither the number of
-//! pages that wait nor the length of their addresses grows beyond the capacity.
+//! waiting pages nor the total length of their URLs grows beyond the capacity.
 //!
-//! Pages are told apart by their keys alone. Two of one key would be one page here, but a key has the
-//! host in it: whoever makes some hides pages of his own. Maps hash the keys with a secret seed, so
-//! that nobody can fill a bucket on purpose.
+//! Pages are distinguished by their keys alone. Keys include the host, so a site that constructs
+//! colliding keys only hides its own pages. The maps hash keys with a secret random seed, so buckets
+//! cannot be filled on purpose.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::web::{IntrinsicLink, LinkKind, PageConfidence, PageKey, PageKind, Pag
 
 use super::page_ordering::{PageOrdering, VisitPhase, WaitingPage};
 
-/// How pages of links are called.
+/// Usual names of link pages.
 const LINK_WORDS: [&str; 16] = [
     "links",
     "link",
@@ -39,37 +39,37 @@ const LINK_WORDS: [&str; 16] = [
     "blogroll",
 ];
 
-/// The longest anchor that is taken for a name.
+/// The longest anchor text, in bytes, that is taken for the name of a page.
 const LONGEST_NAME: usize = 40;
 
-/// The mean length of addresses that the capacity is meant for; honest ones are shorter.
+/// Mean URL length that the capacity allows for; real ones are shorter.
 const MEAN_URL_BYTES: usize = 256;
 
-/// A page to be asked for.
+/// A page to be requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidate {
-    /// Its address, as it was found first.
+    /// As it was found first.
     pub(crate) url: PageUrl,
-    /// How far from the entrance it lies, on the shortest way known.
+    /// Its distance from the entrance, on the shortest path known.
     pub(crate) kind: PageKind,
-    /// Whether it stands for the whole site: the entrance, or where the entrance sends its
-    /// readers. A frame does not; it may show a counter or an advertisement.
+    /// Whether it represents the whole site: the entrance, or a refresh target of the entrance. A
+    /// frame does not; it may show a counter or an advertisement.
     pub(crate) is_entrance: bool,
-    /// Whether it is shown within the page that names it, or follows it by itself.
+    /// Whether it is a frame or a refresh target of the page that names it.
     pub(crate) is_part: bool,
 }
 
-/// The pages known and not yet asked for.
+/// The pages known and not yet requested.
 #[derive(Debug)]
 pub(super) struct PageFrontier {
     waiting: HashMap<PageKey, Waiting>,
-    /// Of the addresses of waiting pages together.
+    /// Total length of the URLs of waiting pages.
     bytes: usize,
-    asked: HashSet<PageKey>,
+    requested: HashSet<PageKey>,
     found: usize,
-    /// How many pages may wait; further finds are dropped.
+    /// Maximum number of waiting pages; further finds are dropped.
     capacity: usize,
-    /// Pages further in are not taken up.
+    /// Pages farther from the entrance are dropped.
     reach: PageKind,
 }
 
@@ -77,22 +77,20 @@ pub(super) struct PageFrontier {
 struct Waiting {
     page: Candidate,
     weights: f64,
-    /// Pages that link to it.
+    /// Number of pages that link to it.
     pages: u32,
     found: usize,
-    /// Whether its name says that it holds links to others.
     is_link_page: bool,
 }
 
 // === impl PageFrontier ===
 
 impl PageFrontier {
-    /// Begins at the entrance.
     pub(super) fn new(entry: &PageUrl, reach: PageKind, capacity: usize) -> Self {
         let mut frontier = Self {
             waiting: HashMap::new(),
             bytes: 0,
-            asked: HashSet::new(),
+            requested: HashSet::new(),
             found: 0,
             capacity: capacity.max(1),
             reach,
@@ -107,17 +105,17 @@ impl PageFrontier {
         frontier
     }
 
-    /// Takes the page out that an ordering puts first.
+    /// Removes and returns the page that an ordering ranks first.
     pub(super) fn best(
         &mut self,
         ordering: &dyn PageOrdering,
         phase: VisitPhase,
     ) -> Option<Candidate> {
         let ranked = self.waiting.iter().map(|(key, waiting)| {
-            let rank = ordering.rank(&waiting.seen(), phase);
+            let rank = ordering.rank(&waiting.as_seen_by_ordering(), phase);
             (rank, waiting.found, *key)
         });
-        // The number of its finding is unique, so the order of the map decides nothing.
+        // `found` is unique, so the iteration order of the map does not matter.
         let best = ranked.max_by(|(one, one_found, _), (other, other_found, _)| {
             let by_preference = one.is_preferred.cmp(&other.is_preferred);
             let by_value = one.value.total_cmp(&other.value);
@@ -126,17 +124,17 @@ impl PageFrontier {
         });
         let (_, _, key) = best?;
         let page = self.remove(key)?;
-        self.asked.extend([key, page.url.key()]);
+        self.requested.extend([key, page.url.key()]);
         Some(page)
     }
 
-    /// Claims the target of a redirect: false if it was asked for already, as another page
-    /// than the one that redirects.
+    /// Claims the target of a redirect. False if it was requested already, unless as the page that
+    /// redirects.
     pub(super) fn claim(&mut self, from: &PageUrl, target: &PageUrl) -> bool {
         let key = target.document_key();
         self.remove(key);
-        let is_new = self.asked.insert(key);
-        self.asked.insert(target.key());
+        let is_new = self.requested.insert(key);
+        self.requested.insert(target.key());
         is_new || key == from.document_key()
     }
 
@@ -150,9 +148,9 @@ impl PageFrontier {
         let weight = link_weight(confidence);
         let mut linked = HashSet::new();
         for part in links.iter().filter(|link| link.kind.is_part()) {
-            // A homepage may well send its readers to `/index.php`.
+            // A homepage may refresh to `/index.php`, which has the same document key.
             let document = part.page.document_key();
-            let key = if self.asked.contains(&document) {
+            let key = if self.requested.contains(&document) {
                 part.page.key()
             } else {
                 document
@@ -167,8 +165,8 @@ impl PageFrontier {
                 self.add(key, page, weight, false);
             }
         }
-        let is_road = |link: &&IntrinsicLink| !link.kind.is_part() && !link.nofollow;
-        for link in links.iter().filter(is_road) {
+        let is_followed = |link: &&IntrinsicLink| !link.kind.is_part() && !link.nofollow;
+        for link in links.iter().filter(is_followed) {
             let key = link.page.document_key();
             let page = Candidate {
                 url: link.page.clone(),
@@ -177,14 +175,14 @@ impl PageFrontier {
                 is_part: false,
             };
             if linked.insert(key) {
-                self.add(key, page, weight, promises_links(link));
+                self.add(key, page, weight, is_named_link_page(link));
             }
         }
     }
 
     fn add(&mut self, key: PageKey, page: Candidate, weight: f64, is_link_page: bool) {
         let is_full = self.is_full() && !self.waiting.contains_key(&key);
-        if is_full || page.kind > self.reach || self.asked.contains(&key) {
+        if is_full || page.kind > self.reach || self.requested.contains(&key) {
             return;
         }
         let (kind, is_part) = (page.kind, page.is_part);
@@ -222,8 +220,7 @@ impl PageFrontier {
 // === impl Waiting ===
 
 impl Waiting {
-    /// What an ordering is shown of it.
-    fn seen(&self) -> WaitingPage<'_> {
+    fn as_seen_by_ordering(&self) -> WaitingPage<'_> {
         WaitingPage {
             url: &self.page.url,
             kind: self.page.kind,
@@ -236,15 +233,14 @@ impl Waiting {
     }
 }
 
-/// Whether a page is called what people call their pages of links, in the anchor or at the
-/// end of its address.
-fn promises_links(link: &IntrinsicLink) -> bool {
+/// Whether the anchor text or the last path segment is a usual name of link pages.
+fn is_named_link_page(link: &IntrinsicLink) -> bool {
     let is_word = |text: &str| {
         let mut words = text.split(|letter: char| !letter.is_alphabetic());
         words.any(|word| LINK_WORDS.iter().any(|own| own.eq_ignore_ascii_case(word)))
     };
     let last = link.page.path().rsplit('/').find(|part| !part.is_empty());
-    // A sentence that has the word somewhere is no name.
+    // A sentence that contains the word is no name.
     let is_name = link.anchor.len() <= LONGEST_NAME;
     (is_name && is_word(&link.anchor)) || last.is_some_and(is_word)
 }

@@ -1,11 +1,11 @@
 //! In which order the pages of a site are read.
 //!
-//! An ordering sees of a waiting page what the pages that link to it say, and nothing of the page
-//! itself: that would have to be asked for first. A new ordering is a type here, or anywhere else,
-//! and an external ordering that names it (`page_ordering` of `external::BorderOrdering`).
+//! An ordering knows a waiting page only from the pages that link to it; the page itself has not
+//! been requested yet. To add one, implement [`PageOrdering`] and return it from `page_ordering` of
+//! an `external::BorderOrdering`.
 //!
-//! Invariant: an ordering only compares. Which pages wait, and that none is read twice, is the
-//! business of the frontier; of equals the one found first is read first.
+//! Invariant: an ordering only compares. The frontier decides which pages wait, that none is
+//! read twice, and that ties go to the page found first.
 
 use std::fmt;
 
@@ -13,30 +13,30 @@ use crate::web::{PageKind, PageUrl};
 
 /// In which order the pages of a site are read.
 pub trait PageOrdering: fmt::Debug + Send + Sync {
-    /// The name, for tables.
+    /// The name shown in tables.
     fn name(&self) -> &'static str;
 
-    /// The rank of a page that waits: the greatest is read first.
+    /// The rank of a waiting page; the greatest is read first.
     fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PageRank;
 }
 
-/// What is known about a page before it is asked for.
+/// What is known about a page before it is requested.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingPage<'f> {
-    /// Its address.
+    /// As it was found first.
     pub url: &'f PageUrl,
-    /// How far from the entrance it lies, on the shortest way known.
+    /// Its distance from the entrance, on the shortest path known.
     pub kind: PageKind,
     /// The mean, over the pages known to link to it, of the variance of their confidences
     /// (paper 4.3.2).
     pub variance: f64,
-    /// The pages known to link to it.
+    /// Number of pages known to link to it.
     pub linking_pages: u32,
-    /// Whether its address or an anchor says that it holds links to other sites.
+    /// Whether its URL or an anchor text names it as a page of links to other sites.
     pub is_link_page: bool,
-    /// Whether it is shown within the page that names it, or follows it by itself.
+    /// Whether it is a frame or a refresh target of the page that names it.
     pub is_part: bool,
-    /// How many pages were found before it.
+    /// Number of pages found before it.
     pub found: usize,
 }
 
@@ -49,12 +49,12 @@ pub enum VisitPhase {
     AfterVerdict,
 }
 
-/// The place of a page: by the first of these, and of equals by the second.
+/// Compared by `is_preferred`, then by `value`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PageRank {
-    /// Whether it comes before all that are not preferred.
+    /// Preferred pages come before all others.
     pub is_preferred: bool,
-    /// The greater the sooner; it must be a number.
+    /// Greater values come first; must not be NaN.
     pub value: f64,
 }
 
@@ -63,12 +63,12 @@ pub struct PageRank {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByVariance;
 
-/// By variance until the verdict is reached; from then on pages that are named after links come
-/// first. Few sites have more than one such page, and it is rarely among the first linked.
+/// By variance until the verdict is reached; after it, link pages come first. Few sites have more
+/// than one such page, and it is rarely among the first linked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkPagesFirst;
 
-/// As they were found, but parts of a page before what it links to.
+/// In the order found, but frames and refresh targets of a page before its links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BreadthFirst;
 

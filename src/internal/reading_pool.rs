@@ -1,15 +1,15 @@
-//! Reads large pages on threads of its own: as many as there are cores, in a budget of memory.
+//! Parses large pages on dedicated threads: one per core, within a memory budget.
 //!
-//! tokio's blocking threads would do neither: there are hundreds of them, and each would hold a
-//! page at once; and a runtime that ends waits for all of them. These threads hold up no end.
+//! tokio's blocking threads would not do: there are hundreds of them, each would hold a page at the
+//! same time, and a runtime that shuts down waits for all of them. These threads do not delay the
+//! shutdown.
 //!
 //! One pool serves the whole process, however many topics crawl in it, because cores and memory
 //! are those of the process.
 //!
-//! Invariant: what is reserved at once ([`Room`]) stays below the budget, unless a single page
-//! needs more; such a page is read alone. Room is given back when the page is gone, and not
-//! when whoever asked for it is. A panic in a job reaches whoever waits for it, and no thread ends
-//! by it.
+//! Invariant: the sum of all [`Reservation`]s stays within the budget, unless a single page needs
+//! more; such a page is read alone. A reservation is released when the page is dropped, not when the
+//! caller is cancelled. A panic in a job is propagated to the caller and ends no thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -18,30 +18,29 @@ use std::thread;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// What all pages that are read at once may take together.
+/// Memory for all pages being read at the same time.
 const BUDGET_BYTES: usize = 256 << 20;
 
-/// Room is counted in pieces of this size, because permits are counted in 32 bits.
+/// Size of one permit of the budget. Bytes would not do: permits are counted in 32 bits.
 const PIECE_BYTES: usize = 1 << 10;
 
-/// The pool of the process; its threads begin with the first large page.
+/// The pool of the process; its threads are started with the first large page.
 static SHARED: LazyLock<ReadingPool> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     ReadingPool::start(cores, BUDGET_BYTES)
 });
 
-/// Threads that read pages.
 #[derive(Debug)]
 pub(super) struct ReadingPool {
-    /// None if not a single thread could be started.
+    /// None if no thread could be started; jobs then run in place.
     jobs: Option<Sender<Job>>,
     budget: Arc<Semaphore>,
     pieces: u32,
 }
 
-/// Memory reserved for a page that is read; given back when dropped.
+/// Memory reserved for a page being read; released when dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Reservation {
     _pieces: Option<OwnedSemaphorePermit>,
 }
 
@@ -50,7 +49,6 @@ type Job = Box<dyn FnOnce() + Send>;
 // === impl ReadingPool ===
 
 impl ReadingPool {
-    /// The pool of the process.
     pub(super) fn shared() -> &'static Self {
         &SHARED
     }
@@ -64,7 +62,7 @@ impl ReadingPool {
             let thread = thread::Builder::new().name(format!("reader-{number}"));
             match thread.spawn(move || work(&jobs)) {
                 Ok(_) => started += 1,
-                Err(error) => tracing::warn!(%error, "a thread for reading cannot be started"),
+                Err(error) => tracing::warn!(%error, "cannot start a thread for reading pages"),
             }
         }
         let pieces = u32::try_from(budget_bytes / PIECE_BYTES).unwrap_or(u32::MAX >> 3);
@@ -75,8 +73,8 @@ impl ReadingPool {
         }
     }
 
-    /// Does work that takes at most so much memory, and gives what comes of it with the room that
-    /// is to be held for as long as it is in memory.
+    /// Runs work that takes at most `bytes` of memory. Returns the result with the reservation, which
+    /// is to be kept for as long as the result.
     ///
     /// # Panics
     /// If the work does.
@@ -84,40 +82,40 @@ impl ReadingPool {
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> (T, Room) {
-        let room = self.reserve(bytes).await;
+    ) -> (T, Reservation) {
+        let reservation = self.reserve(bytes).await;
         let (sender, result) = oneshot::channel();
         let job = move || {
-            // Whoever asked has been stopped in the meantime.
+            // The caller was cancelled in the meantime.
             if sender.is_closed() {
                 return;
             }
             let done = catch_unwind(AssertUnwindSafe(work));
-            let _ = sender.send((done, room));
+            let _ = sender.send((done, reservation));
         };
         match &self.jobs {
             Some(jobs) => jobs.send(Box::new(job)).expect("threads never end"),
             None => job(),
         }
-        let (done, room) = result.await.expect("a job ends by sending its result");
+        let (done, reservation) = result.await.expect("a job ends by sending its result");
         match done {
-            Ok(done) => (done, room),
+            Ok(done) => (done, reservation),
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    async fn reserve(&self, bytes: usize) -> Room {
+    async fn reserve(&self, bytes: usize) -> Reservation {
         let pieces = u32::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(u32::MAX);
         let budget = Arc::clone(&self.budget);
         let reserved = budget.acquire_many_owned(pieces.min(self.pieces)).await;
-        Room {
-            // The budget is never closed.
+        Reservation {
+            // The semaphore is never closed.
             _pieces: reserved.ok(),
         }
     }
 }
 
-/// Does one job after the other, for as long as the process runs.
+/// Runs jobs for as long as the process runs.
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = {
@@ -163,11 +161,11 @@ mod tests {
                         now[1].fetch_sub(1, Ordering::SeqCst);
                     }
                 };
-                let ((), room) = pool.run(size, job).await;
-                // What was made of the page is looked at, and counts until then.
+                let ((), reservation) = pool.run(size, job).await;
+                // The result is in use, and counts until it is dropped.
                 tokio::task::yield_now().await;
                 now[0].fetch_sub(size, Ordering::SeqCst);
-                drop(room);
+                drop(reservation);
             });
         }
         visits.join_all().await;
@@ -184,9 +182,9 @@ mod tests {
         let (bytes, jobs) = most_at_once(few_threads, vec![PIECE; 200]).await;
         assert!(jobs <= 2, "{jobs}");
         assert!(bytes <= 200 * PIECE, "{bytes}");
-        let little_room = ReadingPool::start(8, 10 * PIECE);
+        let small_budget = ReadingPool::start(8, 10 * PIECE);
         let sizes = (0..200).map(|at| (1 + at % 5) * PIECE).collect();
-        let (bytes, jobs) = most_at_once(little_room, sizes).await;
+        let (bytes, jobs) = most_at_once(small_budget, sizes).await;
         assert!(bytes <= 10 * PIECE, "{bytes}");
         assert!(jobs <= 8, "{jobs}");
     }
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_reaches_whoever_waits_and_ends_no_thread() {
+    async fn a_panic_reaches_the_caller_and_ends_no_thread() {
         let pool = Arc::new(ReadingPool::start(1, 2 * PIECE));
         for _ in 0..20 {
             let broken = Arc::clone(&pool);
@@ -208,14 +206,14 @@ mod tests {
                     async move { broken.run(2 * PIECE, || panic!("a fault of ours")).await.0 },
                 );
             let failure = broken.await.expect_err("the panic");
-            let told = failure.into_panic();
-            assert_eq!(told.downcast_ref(), Some(&"a fault of ours"));
+            let panic = failure.into_panic();
+            assert_eq!(panic.downcast_ref(), Some(&"a fault of ours"));
         }
         assert_eq!(pool.run(2 * PIECE, || 7).await.0, 7);
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_not_begun_and_holds_no_room() {
+    async fn a_cancelled_job_is_not_begun_and_holds_no_memory() {
         let pool = Arc::new(ReadingPool::start(1, 4 * PIECE));
         let (go_on, held) = mpsc::channel::<()>();
         let (started, has_started) = oneshot::channel();
@@ -229,10 +227,10 @@ mod tests {
         });
         has_started.await.expect("the first job");
         let begun = Arc::new(AtomicUsize::new(0));
-        let mut given_up = JoinSet::new();
+        let mut cancelled = JoinSet::new();
         for _ in 0..3 {
             let (pool, begun) = (Arc::clone(&pool), Arc::clone(&begun));
-            given_up.spawn(async move {
+            cancelled.spawn(async move {
                 let job = move || begun.fetch_add(1, Ordering::SeqCst);
                 pool.run(PIECE, job).await.0
             });
@@ -240,15 +238,19 @@ mod tests {
         while pool.budget.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        given_up.shutdown().await;
+        cancelled.shutdown().await;
         go_on.send(()).expect("the first job waits");
         first.await.expect("the first job ends");
-        assert_eq!(pool.run(4 * PIECE, || 7).await.0, 7, "all room is free");
+        assert_eq!(
+            pool.run(4 * PIECE, || 7).await.0,
+            7,
+            "the whole budget is free"
+        );
         assert_eq!(begun.load(Ordering::SeqCst), 0);
     }
 
     #[tokio::test]
-    async fn room_is_held_while_a_page_is_read_that_nobody_waits_for() {
+    async fn memory_is_held_while_a_page_is_read_whose_caller_was_cancelled() {
         let pool = Arc::new(ReadingPool::start(2, 4 * PIECE));
         let (go_on, held) = mpsc::channel::<()>();
         let (started, has_started) = oneshot::channel();

@@ -1,7 +1,7 @@
-//! What is known about the site so far.
+//! What a visit has found out about its site so far.
 //!
-//! Invariant: once decided, verdict and confidence do not change any more; steps, links and
-//! cost go on growing until the visit ends.
+//! Invariant: once decided, verdict and confidence do not change; steps, links and cost grow
+//! until the visit ends.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,13 +21,12 @@ use crate::web::{
 
 use super::page_frontier::Candidate;
 
-/// The most links to other sites that a report holds: honest sites stay far below.
+/// Maximum number of links to other sites in a report; real sites stay far below.
 const MAX_FOUND_LINKS: usize = 10_000;
 
-/// The most that their addresses and anchors may have together.
+/// Maximum total length of their URLs and anchor texts.
 const MAX_FOUND_BYTES: usize = 1 << 20;
 
-/// A sample of a site, growing page by page.
 pub(super) struct SiteSample {
     visit: SiteVisit,
     model: Arc<SiteModel>,
@@ -39,23 +38,22 @@ pub(super) struct SiteSample {
     link_weights: f64,
     steps: Vec<PageStep>,
     links: Vec<FoundLink>,
-    /// Of the addresses and anchors of those links together.
+    /// Total length of the URLs and anchor texts of `links`.
     link_bytes: usize,
-    /// Of the pages that spoke.
+    /// Fingerprints of the pages that spoke.
     spoken: Vec<Fingerprint>,
-    /// Of all pages with words.
+    /// Fingerprints of all pages with words.
     fingerprints: Vec<Fingerprint>,
-    /// Whether any answer was other than an error.
+    /// Whether any response was other than an error.
     was_read: bool,
     /// Whether a gatekeeper answered instead of the site.
     was_challenged: bool,
-    /// Failures since something last went well.
     failures_in_a_row: usize,
-    /// Where a later visit had better enter.
+    /// Where a later visit should enter.
     entrance: PageUrl,
     address: Option<IpAddr>,
     alias_of: Option<PageUrl>,
-    /// Until when the visit is put off, and why, if it is.
+    /// Until when the visit is deferred, and why.
     deferral: Option<(SystemTime, DeferralCause)>,
     noindex: bool,
     cost: VisitCost,
@@ -91,13 +89,12 @@ impl SiteSample {
         }
     }
 
-    /// Steps taken: requests, answered or not, and pages that robots.txt kept from being
-    /// asked for. They count too, or a site of nothing but such pages would have no end.
+    /// Requests, answered or not, and pages that robots.txt disallows. These count too, or the
+    /// visit to a site of nothing but such pages would never end.
     pub(super) fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// How many requests have failed since one last went well.
     pub(super) fn failures_in_a_row(&self) -> usize {
         self.failures_in_a_row
     }
@@ -107,12 +104,12 @@ impl SiteSample {
         !self.was_read
     }
 
-    /// Whether nobody has answered anything.
+    /// Whether there was no response at all.
     pub(super) fn is_unreachable(&self) -> bool {
         self.cost.pages == 0
     }
 
-    /// Whether there are enough judged sites at the address that answered.
+    /// Whether enough sites were judged at the IP address that answered.
     pub(super) fn is_at_full_address(&self) -> bool {
         let full = &self.visit.full_addresses;
         let address = self.address.map(shared_address);
@@ -130,17 +127,16 @@ impl SiteSample {
     }
 
     /// Σ linkWeight / confidence(target) (paper 4.3.4): grows slowly for relevant sites, so
-    /// that they give more links, and jumps for irrelevant ones.
+    /// that more links are read from them, and fast for irrelevant ones.
     pub(super) fn link_rank(&self) -> f64 {
         link_rank(self.link_weights, self.judged().confidence())
     }
 
-    /// The entrance leads on to a page of the site.
+    /// The entrance redirects to this page of the site.
     pub(super) fn enter_at(&mut self, page: &PageUrl) {
         self.entrance = page.clone();
     }
 
-    /// Counts a response.
     pub(super) fn add_response(&mut self, fetched: &FetchedPage) {
         let transfer = &fetched.transfer;
         self.cost.pages += 1;
@@ -153,18 +149,17 @@ impl SiteSample {
         }
     }
 
-    /// Counts what a request cost that got no response.
-    pub(super) fn add_silence(&mut self, page: &Candidate, error: &FetchError) {
-        tracing::debug!(page = %page.url, %error, "no answer");
+    /// Counts the cost of a request without a response.
+    pub(super) fn add_unanswered(&mut self, page: &Candidate, error: &FetchError) {
+        tracing::debug!(page = %page.url, %error, "no response");
         self.add_robots_requests(error.robots_requests);
     }
 
-    /// Counts requests for robots.txt.
     fn add_robots_requests(&mut self, requests: usize) {
         self.cost.robots_requests += requests;
     }
 
-    /// Adds a request that gave no page.
+    /// Adds a request that returned no page.
     pub(super) fn add_failure(&mut self, page: Candidate, outcome: StepOutcome) {
         if matches!(outcome, StepOutcome::Unanswered(_)) {
             self.cost.unanswered += 1;
@@ -178,7 +173,7 @@ impl SiteSample {
         );
     }
 
-    /// Adds a page that was read, and returns how sure it is of its class.
+    /// Adds a page that was read, and returns its confidence.
     pub(super) fn add_page(
         &mut self,
         page: Candidate,
@@ -196,19 +191,19 @@ impl SiteSample {
                 (outcome, confidence, telling_words)
             }
             _ => {
-                let silence = if is_page {
+                let outcome = if is_page {
                     StepOutcome::Mute
                 } else {
                     StepOutcome::NoPage
                 };
-                (silence, PageConfidence::NEUTRAL, TellingWords::default())
+                (outcome, PageConfidence::NEUTRAL, TellingWords::default())
             }
         };
         self.was_read = true;
         let mut recommended = 0;
         if is_page {
             self.fingerprints.extend(parsed.fingerprint);
-            // A link that its author does not vouch for is worth nothing to a crawl.
+            // Nofollow links are not crawled.
             let links = parsed.transversal_links.iter();
             recommended = links.filter(|link| !link.nofollow).count();
             self.link_weights += link_weight(confidence, recommended, self.settings.link_constant);
@@ -218,7 +213,6 @@ impl SiteSample {
         confidence
     }
 
-    /// A gatekeeper answered instead of the site.
     pub(super) fn meet_gatekeeper(&mut self) {
         self.was_challenged = true;
     }
@@ -310,12 +304,12 @@ impl SiteSample {
         report
     }
 
-    /// The evidence that counts: as it was when the verdict was reached, if it was.
+    /// The evidence as of the verdict, if that is reached; otherwise the evidence so far.
     fn judged(&self) -> SiteEvidence {
         self.frozen.map_or(self.evidence, |(evidence, _)| evidence)
     }
 
-    /// Near-duplicates speak once: templates and mirrored pages are not further evidence.
+    /// Near-duplicates count once: templates and mirrored pages are not further evidence.
     fn add_evidence(
         &mut self,
         confidence: PageConfidence,
@@ -364,7 +358,7 @@ impl SiteSample {
     }
 }
 
-/// Whether a status is the server's own fault, rather than that of whoever asked.
+/// Whether a status reports a failure of the server rather than of the request.
 fn is_failure(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
@@ -376,11 +370,11 @@ fn link_weight(confidence: PageConfidence, transversal_links: usize, constant: f
 }
 
 fn link_rank(link_weights: f64, confidence: SiteConfidence) -> f64 {
-    // Infinite if the site is certainly irrelevant: enough in any case.
+    // Infinite if the site is certainly irrelevant, which is above any threshold.
     link_weights / confidence.get()
 }
 
-/// The fingerprint of a site: bit by bit what most of its pages have. Of a tie, the first.
+/// The fingerprint of a site: the bitwise majority of its pages. Ties go to the first page.
 fn majority(fingerprints: &[Fingerprint]) -> Option<Fingerprint> {
     let first = fingerprints.first()?;
     let mut bits = 0_u64;

@@ -1,12 +1,12 @@
-//! Walks one site, request by request: the pages that an ordering puts first, by the entrance that
-//! answers, along redirects within the site, asking again where that may help.
+//! Walks one site, one request at a time: chooses pages by an ordering, tries the entrances until
+//! one answers, follows redirects within the site, and retries transient failures.
 //!
-//! Visits and training walk alike; what they make of an answer is their own business. Each call of
-//! [`SiteWalker::next`] makes one request, and says what became of it and whether the next call
-//! goes on with the same page.
+//! Visits and training share the walker; what they make of a response is up to them. Each call of
+//! [`SiteWalker::next`] makes one request, and returns its outcome and whether the next call
+//! continues with the same page.
 //!
-//! Invariant: no page is asked for again once it answered, and a walk makes no more requests than
-//! it may.
+//! Invariant: no page is requested again once it was answered, and a walk stays within its maximum
+//! number of requests.
 
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::web::{
@@ -16,24 +16,22 @@ use crate::web::{
 use super::page_frontier::{Candidate, PageFrontier};
 use super::page_ordering::{PageOrdering, VisitPhase};
 
-/// So many pages may wait for each request that may be made: a page of ten thousand links is not
-/// worth remembering whole.
+/// Maximum number of waiting pages for each request that may be made: not every link of a page with
+/// ten thousand is worth keeping.
 const WAITING_PER_REQUEST: usize = 200;
 
-/// What bounds a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WalkerLimits {
     /// Requests for pages, answered or not.
     pub(crate) requests: usize,
-    /// How often a page is asked for again if that may help.
+    /// Retries of a page after transient failures.
     pub(crate) retries: usize,
-    /// Redirects that are followed in a row.
+    /// Redirects followed in a row.
     pub(crate) redirects: usize,
-    /// The longest address that a redirect may lead to.
+    /// Maximum length of a redirect target.
     pub(crate) url_bytes: usize,
 }
 
-/// A walk through one site.
 pub(crate) struct SiteWalker<'w> {
     fetcher: &'w dyn Fetcher,
     site: SiteId,
@@ -41,57 +39,45 @@ pub(crate) struct SiteWalker<'w> {
     entrances: Entrances,
     limits: WalkerLimits,
     requests: usize,
-    /// The page that the next request goes on with: again, at another entrance, or where it led.
+    /// The page of the next request: a retry, another entrance, or a redirect target.
     pending: Option<Candidate>,
     retries_left: usize,
-    /// The pages that have led to the pending one by redirects.
+    /// The pages that redirected to the pending one.
     chain: Vec<PageUrl>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum WalkStep {
-    /// The site gave an answer, whatever its status.
+    /// A response of any status that is no redirect.
     Answered {
-        /// The page asked for.
         page: Candidate,
-        /// The answer.
         fetched: FetchedPage,
     },
-    /// It leads to another page of the site.
+    /// A redirect to another page of the site.
     Redirected {
-        /// The page asked for.
         page: Candidate,
-        /// The answer.
         fetched: FetchedPage,
-        /// Where it leads.
         target: PageUrl,
-        /// The page that is asked for next; none if this way is not followed any further.
+        /// The page requested next; none if the redirect is not followed.
         next: Option<PageUrl>,
     },
-    /// It leads to another site.
+    /// A redirect to another site.
     LedAway {
-        /// The page asked for.
         page: Candidate,
-        /// The answer.
         fetched: FetchedPage,
-        /// Where it leads.
         target: PageUrl,
     },
-    /// There was no answer.
+    /// There was no response.
     Unanswered {
-        /// The page asked for.
         page: Candidate,
-        /// Why.
         error: FetchError,
         /// Whether another entrance is tried next.
         tries_on: bool,
     },
-    /// The page is asked for again next.
+    /// The request failed, and the page is requested again next.
     Retried {
-        /// The page asked for.
         page: Candidate,
-        /// What came of it this time.
         result: Result<FetchedPage, FetchError>,
     },
 }
@@ -99,7 +85,6 @@ pub(crate) enum WalkStep {
 // === impl SiteWalker ===
 
 impl<'w> SiteWalker<'w> {
-    /// Makes ready to walk the site of a visit from its entrance, as far in as it reaches.
     #[must_use]
     pub(crate) fn new(fetcher: &'w dyn Fetcher, visit: &SiteVisit, limits: WalkerLimits) -> Self {
         let capacity = limits.requests.saturating_mul(WAITING_PER_REQUEST);
@@ -116,7 +101,7 @@ impl<'w> SiteWalker<'w> {
         }
     }
 
-    /// Makes one request; none if there is no further page.
+    /// Makes one request. Returns none if there is no further page.
     pub(crate) async fn next(
         &mut self,
         ordering: &dyn PageOrdering,
@@ -131,7 +116,7 @@ impl<'w> SiteWalker<'w> {
         if result.is_ok() {
             self.entrances.open_at(&page.url);
         }
-        if self.retries_left > 0 && self.has_requests_left() && may_help_to_ask_again(&result) {
+        if self.retries_left > 0 && self.has_requests_left() && is_worth_a_retry(&result) {
             self.retries_left -= 1;
             self.pending = Some(page.clone());
             return Some(WalkStep::Retried { page, result });
@@ -143,19 +128,17 @@ impl<'w> SiteWalker<'w> {
         })
     }
 
-    /// Whether the next request goes on with the page of the last.
+    /// Whether the next request continues with the page of the last.
     #[must_use]
     pub(crate) fn is_under_way(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// How many requests were made.
     #[must_use]
     pub(crate) fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Takes up the links of a page that was read.
     pub(crate) fn add_links(
         &mut self,
         links: &[IntrinsicLink],
@@ -209,14 +192,14 @@ impl<'w> SiteWalker<'w> {
 
     fn unanswered(&mut self, page: Candidate, error: FetchError) -> WalkStep {
         let kind = error.kind;
-        // These say how the site is to be treated, and not that its entrance is shut.
-        let is_answer = matches!(
+        // These are about the site and not about the entrance, so another one would not help.
+        let is_about_site = matches!(
             kind,
             ErrorKind::Deferred { .. } | ErrorKind::Disallowed | ErrorKind::Blocked
         );
-        if !is_answer && self.has_requests_left() {
-            let is_hopeful = |entrance: &PageUrl| kind.leaves_entrance(entrance);
-            let entrance = self.entrances.next_after(&page.url, is_hopeful);
+        if !is_about_site && self.has_requests_left() {
+            let may_answer = |entrance: &PageUrl| kind.leaves_entrance(entrance);
+            let entrance = self.entrances.next_after(&page.url, may_answer);
             self.pending = entrance.map(|url| Candidate {
                 url,
                 ..page.clone()
@@ -230,15 +213,15 @@ impl<'w> SiteWalker<'w> {
     }
 }
 
-/// Whether a server may give another answer in a moment.
-fn may_help_to_ask_again(result: &Result<FetchedPage, FetchError>) -> bool {
+/// Whether a server may respond differently in a moment.
+fn is_worth_a_retry(result: &Result<FetchedPage, FetchError>) -> bool {
     match result {
         Ok(fetched) => fetched.transfer.busy_until.is_some() && !is_refused_by_gatekeeper(fetched),
         Err(error) => error.kind.is_transient(),
     }
 }
 
-/// Whether an error is a challenge. Answers of status 200 are looked at when they are read.
+/// Whether an error response is a challenge. Those of status 200 are recognised when parsed.
 pub(super) fn is_refused_by_gatekeeper(fetched: &FetchedPage) -> bool {
     let is_error = fetched.status.is_client_error() || fetched.status.is_server_error();
     is_error && fetched.gatekeeper().is_some()

@@ -1,17 +1,15 @@
-//! How soon sites of a topic are found, by this ordering and by others (paper 5.3).
+//! How soon each ordering finds the sites of a topic (paper 5.3).
 //!
-//! Half of the groups of sites are learned from; their sites may be visited, but do not
+//! Half of the groups of sites are for training; their sites may be visited, but do not
 //! count as finds. Start sites are drawn from the targets among them. One crawler at a time
-//! walks a web of labelled sites, and after each tenth, quarter and half of the sites that
-//! can be reached it is counted how many held-out targets were visited, how many of them the
-//! model judged relevant, and what all that cost in pages. The first is the merit of the
-//! ordering, the second that of ordering and model.
+//! walks a web of labelled sites. After a tenth, a quarter and a half of the reachable sites
+//! it counts the held-out targets visited, those of them judged relevant, and the pages
+//! downloaded. The first count measures the ordering, the second ordering and model together.
 //!
-//! All are measured with one model, but for an ordering that needs another page classifier.
+//! All orderings use one model, except one that needs another page classifier.
 //!
-//! Beside the orderings stands an oracle: the first of them, fed with the true labels
-//! instead of confidences. What it reaches is what a faultless model would make of the
-//! ordering.
+//! An oracle runs beside them: the first ordering with true labels instead of confidences. It
+//! shows what the ordering would reach with a perfect model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,10 +24,10 @@ use crate::web::{PageUrl, Scheme, SiteId};
 use super::TopicModels;
 use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
-/// After which shares of the sites that can be reached it is counted.
+/// Shares of the reachable sites after which to count.
 pub(crate) const SHARES: &[f64] = &[0.1, 0.25, 0.5];
 
-/// The orderings that are compared, the one that the oracle shares first.
+/// The orderings that are compared. The oracle ranks as the first.
 const COMPARED: [Strategy; 6] = [
     Strategy::Combined,
     Strategy::Paper,
@@ -41,65 +39,58 @@ const COMPARED: [Strategy; 6] = [
 
 /// An experiment on labelled sites that link to each other.
 pub(crate) struct CrawlExperiment<'a> {
-    /// Where the pages are.
     pub(crate) fetcher: Arc<dyn Fetcher>,
-    /// The labelled sites.
     pub(crate) corpus: &'a Corpus,
-    /// Everything else.
     pub(crate) settings: &'a Settings,
-    /// How often start sites are drawn.
+    /// Number of draws of start sites; results are means over them.
     pub(crate) draws: u64,
-    /// How many start sites a draw has.
+    /// Start sites per draw.
     pub(crate) start_sites: usize,
 }
 
-/// What came out for one topic.
+/// Result for one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CrawlResult {
-    /// The topic.
     pub(crate) topic: String,
-    /// How often start sites were drawn.
     pub(crate) draws: u64,
-    /// Sites that can be reached, on average.
+    /// Reachable sites, mean over draws.
     pub(crate) reachable: f64,
-    /// Held-out targets among them, on average.
+    /// Held-out targets among them, mean over draws.
     pub(crate) targets: f64,
     /// One for each ordering, the oracle last.
     pub(crate) curves: Vec<CrawlCurve>,
 }
 
-/// How an ordering got on.
+/// Result of one ordering.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CrawlCurve {
-    /// The ordering.
     pub(crate) name: String,
     /// One for each of [`SHARES`].
     pub(crate) points: Vec<CurveMeans>,
 }
 
-/// What was reached after a share of the sites, on average.
+/// What was reached after a share of the sites, mean over draws.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CurveMeans {
-    /// Held-out targets that were visited.
+    /// Held-out targets visited.
     pub(crate) reached: f64,
-    /// Those of them that were judged relevant.
+    /// Those of them judged relevant.
     pub(crate) found: f64,
-    /// Pages that were downloaded, those of start sites left out.
+    /// Downloaded pages, without those of start sites.
     pub(crate) pages: f64,
 }
 
-/// A topic, learned from half of its groups.
+/// A topic with models trained on half of its groups.
 struct Trained {
     models: Arc<TopicModels>,
     /// The true class of a labelled site.
     truth: TruthOf,
-    /// Targets that were not learned from.
+    /// Targets not in the training half.
     held_out: BTreeSet<SiteId>,
-    /// Targets that were.
+    /// Targets in the training half.
     known: Vec<SiteId>,
 }
 
-/// One visited site.
 struct Visited {
     site: SiteId,
     is_relevant: bool,
@@ -127,16 +118,17 @@ impl CrawlExperiment<'_> {
         let settings = &self.settings.external;
         for draw in 0..self.draws {
             let starts = draw_starts(&trained.known, self.start_sites, draw, Scheme::Https);
-            let all = ordering_by(settings, Strategy::BreadthFirst, draw);
-            let all = self.visit(&trained, all, &starts, usize::MAX).await?;
+            let breadth_first = ordering_by(settings, Strategy::BreadthFirst, draw);
+            let visits = self.visit(&trained, breadth_first, &starts, usize::MAX);
+            let all = visits.await?;
             let half = all.len().div_ceil(2);
             let is_target = |visit: &&Visited| trained.held_out.contains(&visit.site);
             reachable += count(all.len());
             targets += count(all.iter().filter(is_target).count());
             let orderings = COMPARED.map(|strategy| ordering_by(settings, strategy, draw));
             let best = ordering_by(settings, COMPARED[0], draw);
-            let best = oracle(best, Arc::clone(&trained.truth));
-            for (ordering, curve) in orderings.into_iter().chain([best]).zip(&mut curves) {
+            let perfect = oracle(best, Arc::clone(&trained.truth));
+            for (ordering, curve) in orderings.into_iter().chain([perfect]).zip(&mut curves) {
                 let visited = self.visit(&trained, ordering, &starts, half).await?;
                 curve.add(&visited, all.len(), &trained.held_out);
             }
@@ -186,7 +178,7 @@ impl CrawlExperiment<'_> {
         })
     }
 
-    /// The sites that answer, in the order of visits, start sites left out.
+    /// The sites that responded, in the order of visits, without start sites.
     async fn visit(
         &self,
         trained: &Trained,

@@ -1,10 +1,9 @@
 //! How much of a generated web is found, and how much of that is right (paper 5.3).
 //!
-//! On a web whose truth is known the list that a crawl makes can be held against all there
-//! is: of what was found, how much is of the topic; of what is of the topic, how much was
-//! found; at what cost in pages. One crawler at a time walks by each ordering, and by the
-//! first of them fed with the truth. All have one model, but for an ordering that needs another
-//! page classifier. Sites that were learned from may be visited, but do not count.
+//! A generated web has known labels for every site, so a crawl has an exact precision and
+//! recall, and a cost in pages. One crawler at a time walks by each ordering, and by an oracle:
+//! the first ordering with true labels instead of confidences. All use one model, except an
+//! ordering that needs another page classifier. Training sites may be visited, but do not count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::TopicModels;
 use super::generated::{GeneratedWeb, Truth};
 use super::walk::{TRUE_LABELS, TruthOf, Walk, WalkError, draw_starts, oracle, ordering_by};
 
-/// The orderings that are compared, the one that the oracle shares first.
+/// The orderings that are compared. The oracle ranks as the first.
 const COMPARED: [Strategy; 4] = [
     Strategy::Combined,
     Strategy::Paper,
@@ -29,63 +28,59 @@ const COMPARED: [Strategy; 4] = [
 
 /// A crawl of a generated web by each ordering.
 pub(crate) struct TruthExperiment {
-    /// The web.
     pub(crate) web: GeneratedWeb,
-    /// The topic, one of those of the web.
+    /// One of the topics of the web.
     pub(crate) topic: &'static str,
-    /// What was learned about it.
     pub(crate) models: Arc<TopicModels>,
-    /// From which sites of the topic it was learned.
+    /// Training sites of the topic.
     pub(crate) targets: Vec<SiteId>,
-    /// From which sites of other things.
+    /// Training sites of other topics.
     pub(crate) others: Vec<SiteId>,
-    /// Everything else.
     pub(crate) settings: Settings,
-    /// After how many pages it is counted.
+    /// Numbers of pages after which to count, ascending.
     pub(crate) pages: Vec<u64>,
-    /// How often start sites are drawn.
+    /// Number of draws of start sites, each a crawl of its own.
     pub(crate) draws: u64,
-    /// How many start sites a draw has.
+    /// Start sites per draw.
     pub(crate) start_sites: usize,
 }
 
-/// What came out.
+/// Result of a [`TruthExperiment`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TruthResult {
-    /// Sites of the topic that there are to find.
+    /// Sites of the topic in the web, without training sites.
     pub(crate) targets: u64,
     /// One for each ordering, the oracle last.
     pub(crate) rows: Vec<TruthRow>,
 }
 
-/// How an ordering got on.
+/// Result of one ordering.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TruthRow {
-    /// The ordering.
     pub(crate) name: String,
-    /// After each number of pages, the sums of all draws.
+    /// One for each number of pages, summed over all draws.
     pub(crate) counts: Vec<FoundSites>,
 }
 
-/// What was found so far.
+/// Counts at one point of a crawl, or summed over crawls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FoundSites {
-    /// How many crawls are summed up here.
+    /// Number of crawls in the sum.
     pub(crate) crawls: u64,
-    /// Pages that were downloaded, those of start sites among them.
+    /// Downloaded pages, including those of start sites.
     pub(crate) pages: u64,
-    /// Sites that were decided.
+    /// Sites judged relevant or irrelevant.
     pub(crate) decided: u64,
-    /// Sites that were judged relevant.
+    /// Sites judged relevant.
     pub(crate) found: u64,
-    /// Those of them that are of the topic.
+    /// Sites judged relevant that are of the topic.
     pub(crate) right: u64,
 }
 
 // === impl TruthExperiment ===
 
 impl TruthExperiment {
-    /// Crawls by all orderings and from all draws of start sites.
+    /// Crawls by every ordering from every draw of start sites.
     pub(crate) async fn run(&self) -> Result<TruthResult, WalkError> {
         let (web, topic) = (self.web, Truth::Topic(self.topic));
         let truth: TruthOf = Arc::new(move |site| web.truth(site) == topic);
@@ -132,7 +127,7 @@ impl TruthExperiment {
         })
     }
 
-    /// What was found after each number of pages, or in the end if that comes first.
+    /// The counts after each number of pages, or those at the end of the crawl if it ends earlier.
     fn crawl(
         &self,
         ordering: Arc<dyn BorderOrdering>,
@@ -188,25 +183,25 @@ impl FoundSites {
         self.right += other.right;
     }
 
-    /// Of what was found, the share that is of the topic; none if nothing was.
+    /// Share of the sites found that are of the topic; none if nothing was found.
     #[must_use]
     pub(crate) fn precision(&self) -> Option<f64> {
         share(self.right, self.found)
     }
 
-    /// Of so many sites of the topic, the share that was found.
+    /// Share of `targets` sites of the topic that was found.
     #[must_use]
     pub(crate) fn recall(&self, targets: u64) -> Option<f64> {
         share(self.right, self.crawls * targets)
     }
 
-    /// Pages for each relevant site.
+    /// Pages per relevant site.
     #[must_use]
     pub(crate) fn pprs(&self) -> Option<f64> {
         share(self.pages, self.found)
     }
 
-    /// Of the sites that were decided, the share that is relevant.
+    /// Share of the decided sites that is relevant.
     #[must_use]
     pub(crate) fn harvest(&self) -> Option<f64> {
         share(self.found, self.decided)
@@ -222,7 +217,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// By hand: two crawls of 50 pages each, ten of twelve found are right, of 20 there are.
+    /// By hand: two crawls of 50 pages each find twelve sites; ten are right, of 20 per crawl.
     #[test]
     fn shares_are_those_of_all_crawls_together() {
         let mut sum = FoundSites::default();

@@ -1,4 +1,4 @@
-//! What sites are like in numbers, so that a generated web can be held against real ones.
+//! Statistics of sites, to compare a generated web with real ones.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,37 +6,34 @@ use crate::fetch::Fetcher;
 use crate::parse::{self, ParseLimits};
 use crate::web::{ContentKind, Fingerprint, PageUrl, ParsedPage, Scheme, SiteId};
 
-/// What the sites of a web are like.
+/// Statistics of the sites of a web.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Likeness {
-    /// The sites that could be read.
+    /// Sites with at least one readable page.
     pub(crate) sites: usize,
-    /// Pages of each site, up to the limit.
+    /// Pages per site, up to the limit.
     pub(crate) pages: Spread,
-    /// Visible words of each page.
+    /// Visible words per page.
     pub(crate) words: Spread,
-    /// Links of each page that stay on the site.
+    /// Links per page that stay on the site.
     pub(crate) intrinsic: Spread,
-    /// Links of each page that leave it.
+    /// Links per page that leave it.
     pub(crate) transversal: Spread,
-    /// The share of pages that repeat another page of their site.
+    /// Share of pages that nearly duplicate another page of their site.
     pub(crate) near_duplicates: f64,
 }
 
-/// How numbers are spread.
+/// Percentiles and mean of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spread {
-    /// A tenth of them is below.
+    /// 10th percentile.
     pub(crate) low: f64,
-    /// Half of them is below.
     pub(crate) median: f64,
-    /// A tenth of them is above.
+    /// 90th percentile.
     pub(crate) high: f64,
-    /// Their mean.
     pub(crate) mean: f64,
 }
 
-/// Numbers being gathered.
 #[derive(Default)]
 struct Gathered {
     pages: Vec<usize>,
@@ -46,7 +43,7 @@ struct Gathered {
     near_duplicates: usize,
 }
 
-/// Reads sites breadth first, up to so many pages of each.
+/// Reads sites breadth first, at most `most_pages` pages of each.
 pub(crate) async fn likeness(
     fetcher: &dyn Fetcher,
     sites: &[SiteId],
@@ -89,11 +86,11 @@ async fn read_site(
             None if answer.status.is_success() => {
                 let parsed = parse::parse(&answer, limits);
                 let links = parsed.intrinsic_links.iter();
-                let links = links.map(|link| link.page.clone()).collect();
+                let targets = links.map(|link| link.page.clone()).collect();
                 if parsed.content == ContentKind::Html {
                     pages.push(parsed);
                 }
-                links
+                targets
             }
             None => Vec::new(),
         };
@@ -160,7 +157,7 @@ fn count(number: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// By hand: of 1 to 11 the second, the sixth and the tenth.
+    /// By hand: of 1 to 11, the second, the sixth and the tenth.
     #[test]
     fn a_spread_is_read_from_the_sorted_numbers() {
         let spread = Spread::of((1..=11).rev().collect());

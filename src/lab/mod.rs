@@ -1,7 +1,7 @@
-//! Offline evaluation: how good is what we do, beside something else?
+//! Offline evaluation: classifiers and orderings compared with baselines.
 //!
-//! Invariant: the lab runs the same crawlers as everybody. Only what they are given is
-//! chosen here: models, settings, where pages come from.
+//! Invariant: the lab runs the production crawlers. It chooses only their inputs: models,
+//! settings and the source of pages.
 
 mod crawl_curves;
 mod crawl_truth;

@@ -1,9 +1,9 @@
-//! Table 2 of the paper: the internal crawler beside a homepage classifier, and beside one
+//! Table 2 of the paper: the internal crawler compared with a homepage classifier and with one
 //! that reads every page.
 //!
 //! Cross-validation by site: everything, from the vocabulary to the threshold, is learned
-//! from the training sites of a fold alone, and its other sites are judged as a crawl
-//! would judge them, without the link phase. The three rows are one crawler:
+//! from the training sites of a fold alone, and the held-out sites are judged as in a crawl,
+//! without the link phase. The three rows are one crawler with different inputs:
 //!
 //! | row | model | budget and threshold |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | homepage | trained on homepages only | until the homepage has spoken |
 //! | all pages | as trained | no threshold, and no limit but one for traps |
 //!
-//! The homepage is what a reader sees first: what it shows in frames or leads to by itself
-//! belongs to it.
+//! The homepage is what a reader sees first: pages in its frames and pages it redirects or
+//! refreshes to are part of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,26 +30,26 @@ use crate::parse::ParseLimits;
 use crate::training::{Corpus, Measures, Outcome, fit_model, folds};
 use crate::web::{PageKind, SiteId, SiteVisit};
 
-/// Some sites have no end. Those that have one end before.
+/// Limit for traps: some sites are endless. Finite sites have fewer pages.
 const MOST_PAGES: usize = 5_000;
 
-/// What is evaluated, on what.
+/// An evaluation of site classifiers by cross-validation.
 pub struct Experiment<'a> {
-    /// Where pages come from.
+    /// Source of pages.
     pub fetcher: Arc<dyn Fetcher>,
     /// The labelled sites.
     pub corpus: &'a Corpus,
-    /// How pages are read.
+    /// Limits of the page parser.
     pub limits: ParseLimits,
-    /// How models are trained and sites sampled.
+    /// Settings of training and of the internal crawler.
     pub settings: &'a Settings,
-    /// At most so many folds.
+    /// Maximum number of folds.
     pub folds: usize,
-    /// Each seed deals the folds anew; results are means over them.
+    /// Number of random seeds, each a new split into folds; results are means over them.
     pub seeds: u64,
-    /// A threshold to use instead of the trained one.
+    /// Overrides the trained threshold.
     pub p_threshold: Option<f64>,
-    /// Train on so many target sites only, for learning curves.
+    /// Maximum number of target sites in training, for learning curves.
     pub target_sites: Option<usize>,
 }
 
@@ -58,9 +58,9 @@ pub struct Experiment<'a> {
 pub enum Row {
     /// The internal crawler.
     Internal,
-    /// Only the homepage.
+    /// A classifier of the homepage only.
     Homepage,
-    /// Every page of the site.
+    /// A classifier of every page of the site.
     AllPages,
 }
 
@@ -69,15 +69,14 @@ pub enum Row {
 pub struct Verdicts {
     /// Over all seeds together.
     pub measures: Measures,
-    /// The mean over seeds of precision, recall and F.
+    /// Mean over seeds, as recall and F.
     pub(crate) precision: f64,
-    /// See `precision`.
     pub(crate) recall: f64,
-    /// See `precision`.
+    /// F measure, mean over seeds.
     pub f_measure: f64,
 }
 
-/// What came out for one topic.
+/// Result for one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicResult {
     /// The topic.
@@ -86,30 +85,28 @@ pub struct TopicResult {
     pub(crate) sites: usize,
     /// Sites of the topic.
     pub(crate) target_sites: usize,
-    /// How many folds were made.
     pub(crate) folds: usize,
-    /// The balanced error of single pages, mean over folds.
+    /// Balanced error of single pages, mean over folds.
     pub(crate) p_err: f64,
-    /// The threshold, mean over folds.
+    /// Mean over folds.
     pub(crate) p_threshold: f64,
-    /// The verdicts of each classifier.
     pub(crate) rows: BTreeMap<Row, Verdicts>,
-    /// The sites that the internal crawler got wrong, with how sure it was.
+    /// Sites misjudged by the internal crawler, with its confidence.
     pub(crate) mistakes: Vec<(SiteId, f64)>,
 }
 
-/// What came out of one fold.
+/// Result of one fold.
 struct FoldResult {
     p_err: f64,
     p_threshold: f64,
-    /// For each site tested: its place, and what came of it in each row.
+    /// For each held-out site: its index in the corpus, and its outcome in each row.
     outcomes: Vec<(usize, Vec<(Row, Outcome)>)>,
 }
 
 // === impl Experiment ===
 
 impl Experiment<'_> {
-    /// Evaluates one topic. None if it has too few groups of sites to hold any out.
+    /// Evaluates one topic; none if it has too few groups of sites to hold any out.
     #[must_use]
     pub fn run(&self, topic: &str) -> Option<TopicResult> {
         let examples = self.corpus.examples(topic);
@@ -166,11 +163,11 @@ impl Experiment<'_> {
         fold: &[usize],
         seed: u64,
     ) -> FoldResult {
-        let learned: Vec<usize> = (0..examples.len())
+        let indexes: Vec<usize> = (0..examples.len())
             .filter(|at| !fold.contains(at))
             .collect();
-        let learned = self.fewer_targets(examples, learned, seed);
-        let learned: Vec<ExampleSite<'_>> = learned.into_iter().map(|at| examples[at]).collect();
+        let indexes = self.fewer_targets(examples, indexes, seed);
+        let learned: Vec<ExampleSite<'_>> = indexes.into_iter().map(|at| examples[at]).collect();
         let training = TrainingSettings {
             seed,
             ..self.settings.training
@@ -246,7 +243,7 @@ impl Experiment<'_> {
         }
     }
 
-    /// Leaves so many target sites in the training, drawn by chance, if that is wanted.
+    /// Keeps at most `target_sites` target sites in training, drawn at random.
     fn fewer_targets(
         &self,
         examples: &[ExampleSite<'_>],
@@ -267,7 +264,7 @@ impl Experiment<'_> {
     }
 
     fn crawler(&self, model: SiteModel, internal: InternalSettings) -> InternalCrawler {
-        // Labels say what a site is about, and not what it wants.
+        // Labels describe topics; `noindex` must not change a verdict.
         let internal = InternalSettings {
             noindex: NoindexPolicy::List,
             ..internal
@@ -281,7 +278,7 @@ impl Experiment<'_> {
     }
 }
 
-/// The site with the pages that make up its homepage only.
+/// The site reduced to the pages that make up its homepage.
 fn homepage_of<'a>(site: &ExampleSite<'a>) -> ExampleSite<'a> {
     let pages = site.pages.iter();
     let homepage = pages
@@ -306,7 +303,7 @@ impl TopicResult {
         verdicts.expect("a result has every row")
     }
 
-    /// The mean over topics, each weighing alike. None without topics.
+    /// The unweighted mean over topics; none without topics.
     #[must_use]
     pub fn mean(results: &[Self]) -> Option<Self> {
         let first = results.first()?;

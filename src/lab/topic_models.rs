@@ -1,4 +1,4 @@
-//! The models with which orderings are compared: one, unless an ordering asks for another.
+//! The models with which orderings are compared: one, unless an ordering needs another.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::config::{ExternalSettings, PageClassifierChoice, Strategy, TrainingSe
 use crate::external::{BorderOrdering, ordering};
 use crate::training::fit_model;
 
-/// Models of one topic, learned from the same sites by each page classifier that is needed.
+/// Models of one topic, trained on the same sites with each page classifier that is needed.
 pub(crate) struct TopicModels {
-    /// By the page classifier of the settings.
+    /// With the page classifier of the settings.
     usual: Arc<SiteModel>,
-    /// By those that orderings ask for.
+    /// With those that orderings require.
     others: Vec<(PageClassifierChoice, Arc<SiteModel>)>,
 }
 
 // === impl TopicModels ===
 
 impl TopicModels {
-    /// Learns the topic from its examples.
+    /// Trains a model for each page classifier that is needed.
     #[must_use]
     pub(crate) fn fit(
         topic: &str,
@@ -46,7 +46,6 @@ impl TopicModels {
         }
     }
 
-    /// The model that an ordering is measured with.
     pub(super) fn of(&self, ordering: &dyn BorderOrdering) -> Arc<SiteModel> {
         let needed = ordering.page_classifier();
         let other = self.others.iter().find(|(by, _)| Some(*by) == needed);

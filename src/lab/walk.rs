@@ -1,6 +1,6 @@
-//! A crawl for the lab: one crawler at a time, over a store in memory.
+//! A crawl for the lab: one crawler, with a store in memory.
 //!
-//! Invariant: the order of visits is that of the ordering alone, and the same every time.
+//! Invariant: the order of visits depends on the ordering alone and is reproducible.
 
 use std::sync::Arc;
 
@@ -10,18 +10,15 @@ use rand_xoshiro::Xoshiro256Plus;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use crate::config::{ExternalSettings, NoindexPolicy, PageClassifierChoice, Settings, Strategy};
+use crate::config::{ExternalSettings, NoindexPolicy, Settings, Strategy};
 use crate::external::{
-    BorderOrdering, CrawlMetrics, CrawlerSlots, TopicCrawl, UnfitModel, edges_of, ordering,
+    BorderOrdering, CrawlMetrics, CrawlerSlots, Reweighted, TopicCrawl, UnfitModel, edges_of,
+    ordering,
 };
 use crate::fetch::Fetcher;
-use crate::internal::PageOrdering;
-use crate::store::{
-    Averaging, CrawlStore, JudgedSite, KeyValueStore, NewEdge, Rank, Ranking, Standing, StoreError,
-    TopicTotals,
-};
+use crate::store::{CrawlStore, JudgedSite, KeyValueStore, StoreError, TopicTotals};
 use crate::telemetry::Metrics;
-use crate::web::{PageConfidence, PageUrl, Purpose, Scheme, SiteConfidence, SiteId, SiteReport};
+use crate::web::{PageConfidence, PageUrl, Scheme, SiteConfidence, SiteId, SiteReport};
 
 use super::TopicModels;
 
@@ -33,30 +30,24 @@ pub(super) struct Walk {
     pub(super) settings: Settings,
 }
 
-/// Why a crawl of the lab did not come to its end.
+/// Why a crawl of the lab failed.
 #[derive(Debug, Error)]
 pub(crate) enum WalkError {
-    /// What was found could not be kept.
+    /// The store in memory failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no model for the ordering.
+    /// The ordering needs another page classifier than the model has.
     #[error(transparent)]
     Model(#[from] UnfitModel),
 }
 
-/// Whether a site is truly of the topic.
+/// The true label: whether a site is of the topic.
 pub(super) type TruthOf = Arc<dyn Fn(&SiteId) -> bool + Send + Sync>;
 
-/// Ranks as another ordering does, but knows the truth about every site it reports on.
-struct Oracle {
-    ordering: Arc<dyn BorderOrdering>,
-    truth: TruthOf,
-}
-
-/// How the ordering that knows the truth is called.
+/// Name of the oracle in results.
 pub(super) const TRUE_LABELS: &str = "true labels";
 
-/// An ordering of the settings with another strategy and another chance.
+/// An ordering of the settings with another strategy and another random seed.
 pub(super) fn ordering_by(
     settings: &ExternalSettings,
     strategy: Strategy,
@@ -69,7 +60,7 @@ pub(super) fn ordering_by(
     })
 }
 
-/// Start sites, drawn from those that are known.
+/// Draws start sites at random from the training sites.
 pub(super) fn draw_starts(
     known: &[SiteId],
     number: usize,
@@ -81,16 +72,26 @@ pub(super) fn draw_starts(
     drawn.map(|site| PageUrl::homepage(site, scheme)).collect()
 }
 
-/// What a faultless model would make of an ordering.
+/// An ordering as it would be with a perfect model: true labels in place of the confidences of
+/// reports.
 pub(super) fn oracle(ordering: Arc<dyn BorderOrdering>, truth: TruthOf) -> Arc<dyn BorderOrdering> {
-    Arc::new(Oracle { ordering, truth })
+    let weigh = move |report: &SiteReport| {
+        let label = f64::from(u8::from(truth(&report.site)));
+        let mut labelled = report.clone();
+        labelled.confidence = SiteConfidence::new(label).unwrap_or(SiteConfidence::NEUTRAL);
+        for step in &mut labelled.steps {
+            step.confidence = PageConfidence::new(label).unwrap_or(PageConfidence::NEUTRAL);
+        }
+        edges_of(&labelled)
+    };
+    Arc::new(Reweighted::new(ordering, "true-labels", weigh))
 }
 
 // === impl Walk ===
 
 impl Walk {
-    /// Visits sites from the start sites on until nothing is left, or until `goes_on`, which is
-    /// told every verdict, says no.
+    /// Crawls from the start sites until the border is empty or `goes_on`, called with every
+    /// verdict, returns false.
     pub(super) async fn run(
         &self,
         ordering: Arc<dyn BorderOrdering>,
@@ -100,7 +101,7 @@ impl Walk {
         let mut settings = self.settings.clone();
         // Only `goes_on` ends the walk.
         settings.external.pprs_window = usize::MAX;
-        // Labels say what a site is about, and not what it wants.
+        // Labels describe topics; `noindex` must not change a verdict.
         settings.internal.noindex = NoindexPolicy::List;
         let model = self.models.of(&*ordering);
         let crawl = TopicCrawl::by(ordering, model.topic(), Arc::clone(&model), &settings)?;
@@ -120,53 +121,5 @@ impl Walk {
         });
         crawl.await?;
         Ok(())
-    }
-}
-
-// === impl Oracle ===
-
-impl Ranking for Oracle {
-    fn name(&self) -> &'static str {
-        "true-labels"
-    }
-
-    fn rank(&self, standing: &Standing) -> Rank {
-        self.ordering.rank(standing)
-    }
-
-    fn averaging(&self) -> Averaging {
-        self.ordering.averaging()
-    }
-}
-
-impl BorderOrdering for Oracle {
-    fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
-        let truth = f64::from(u8::from((self.truth)(&report.site)));
-        let mut report = report.clone();
-        report.confidence = SiteConfidence::new(truth).unwrap_or(SiteConfidence::NEUTRAL);
-        for step in &mut report.steps {
-            step.confidence = PageConfidence::new(truth).unwrap_or(PageConfidence::NEUTRAL);
-        }
-        edges_of(&report)
-    }
-
-    fn recommendation(&self, standing: &Standing) -> f64 {
-        self.ordering.recommendation(standing)
-    }
-
-    fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
-        self.ordering.prior(totals)
-    }
-
-    fn purpose(&self, is_border_scarce: bool) -> Purpose {
-        self.ordering.purpose(is_border_scarce)
-    }
-
-    fn page_ordering(&self) -> Arc<dyn PageOrdering> {
-        self.ordering.page_ordering()
-    }
-
-    fn page_classifier(&self) -> Option<PageClassifierChoice> {
-        self.ordering.page_classifier()
     }
 }

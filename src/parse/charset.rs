@@ -1,9 +1,8 @@
-//! From bytes to characters: which charset, in the order in which browsers ask.
+//! The charset of a body, and its decoding.
 //!
-//! A byte order mark, the HTTP header, a `<meta>` or an XML declaration at the beginning of
-//! the document, a guess from the bytes and the top-level domain.
-//!
-//! WHATWG HTML, section 13.2.3. The guess is Firefox's.
+//! Sources in the order of browsers (WHATWG HTML, section 13.2.3): a byte order mark, the HTTP
+//! header, a `<meta>` or an XML declaration at the beginning of the document, a guess from the bytes
+//! and the top-level domain. The guess is Firefox's.
 
 use std::borrow::Cow;
 
@@ -14,18 +13,18 @@ use crate::web::ContentKind;
 
 use super::html;
 
-/// Where a `<meta>` must stand to count at once. The standard says 1,024, but pages with
-/// long comments before it exist.
+/// How far a `<meta>` is searched for first. The standard says 1,024, but there are pages with long
+/// comments before it.
 const PRESCANNED_BYTES: usize = 4096;
 
-/// Browsers honour a later one by starting again; so do we, if there is a question at all.
+/// Browsers honour a later one by parsing again; so do we, if the body is not valid UTF-8.
 const LATE_META_BYTES: usize = 256 * 1024;
 
-/// More bytes do not make the guess better. Counted from the first that is not ASCII:
-/// pages begin with style sheets.
+/// More bytes do not improve the guess. Counted from the first that is not ASCII, because pages
+/// begin with style sheets.
 const GUESSED_BYTES: usize = 16 * 1024;
 
-/// Decodes a body; bytes that do not belong become U+FFFD.
+/// Decodes a body; invalid bytes become U+FFFD.
 pub(super) fn decode<'a>(
     body: &'a [u8],
     content_type: Option<&str>,
@@ -56,21 +55,21 @@ fn without_mark(
     if let Some(encoding) = announced.or_else(|| declared_within(PRESCANNED_BYTES)) {
         return encoding;
     }
-    // What happens to be valid UTF-8 is UTF-8.
+    // Other charsets are hardly ever valid UTF-8 by accident.
     if std::str::from_utf8(body).is_ok() {
         return UTF_8;
     }
     declared_within(LATE_META_BYTES).unwrap_or_else(|| guess(body, tld))
 }
 
-/// What the document declares about itself.
+/// The charset that the document itself declares.
 fn declared(start: &[u8]) -> Option<&'static Encoding> {
     let label = xml_declaration(start).or_else(|| {
-        let is_worth_it = mentions_charset(start);
-        is_worth_it.then(|| html::prescan_charset(start)).flatten()
+        let may_declare = mentions_charset(start);
+        may_declare.then(|| html::prescan_charset(start)).flatten()
     })?;
     let encoding = Encoding::for_label(label.as_bytes())?;
-    // Whoever could read the declaration as ASCII is not reading UTF-16.
+    // A declaration that could be read as ASCII is not UTF-16.
     if encoding == UTF_16BE || encoding == UTF_16LE {
         Some(UTF_8)
     } else if encoding.name() == "x-user-defined" {
@@ -80,7 +79,7 @@ fn declared(start: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether `charset=` stands anywhere; pages that never say it need not be tokenised twice.
+/// Whether `charset=` occurs anywhere; pages without it need not be tokenised twice.
 fn mentions_charset(start: &[u8]) -> bool {
     start.iter().enumerate().any(|(at, byte)| {
         *byte == b'=' && {
@@ -125,7 +124,7 @@ pub(super) fn charset_parameter(content_type: &str) -> Option<&str> {
 fn guess(body: &[u8], tld: Option<&str>) -> &'static Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
     let ascii = body.iter().take_while(|byte| byte.is_ascii()).count();
-    // A little of what stands before, because the guess looks at neighbours.
+    // Some bytes before it, because the detector looks at neighbours.
     let rest = &body[ascii.saturating_sub(64)..];
     let sample = &rest[..rest.len().min(GUESSED_BYTES)];
     detector.feed(sample, sample.len() == rest.len());

@@ -1,12 +1,11 @@
-//! What a body is: HTML, plain text, or nothing for us.
+//! The kind of a body: HTML, plain text, or other.
 //!
-//! The announced type is believed where browsers believe it. A missing or meaningless one
-//! is replaced by a look at the first bytes (WHATWG MIME Sniffing, section 7), and bytes
-//! that cannot be text are never taken for it.
+//! `Content-Type` is trusted where browsers trust it. If it is missing or meaningless, the first bytes
+//! are sniffed (WHATWG MIME Sniffing, section 7). Binary data is never taken for text.
 
 use crate::web::{ContentKind, looks_binary};
 
-/// So much of a body is looked at.
+/// How much of a body is sniffed.
 const SNIFFED_BYTES: usize = 512;
 
 /// Tags that begin HTML without a document type.
@@ -30,7 +29,6 @@ const HTML_STARTS: [&[u8]; 17] = [
     b"<!--",
 ];
 
-/// Decides what a body is.
 pub(super) fn kind(content_type: Option<&str>, body: &[u8]) -> ContentKind {
     let start = &body[..body.len().min(SNIFFED_BYTES)];
     let kind = match essence(content_type) {
@@ -48,14 +46,13 @@ pub(super) fn kind(content_type: Option<&str>, body: &[u8]) -> ContentKind {
     }
 }
 
-/// Whether the markup follows the rules of XML, where `<script/>` is closed.
+/// Whether the markup is XML, where `<script/>` is closed.
 pub(super) fn is_xml(content_type: Option<&str>) -> bool {
     essence(content_type).ends_with("xml")
 }
 
-/// The media type without its parameters, empty if there is none. Of several, the last
-/// that is one counts (WHATWG Fetch, section 3.4); what follows a space is a parameter
-/// whose semicolon was forgotten.
+/// The media type without its parameters, empty if there is none. Of several, the last valid one
+/// counts (WHATWG Fetch, section 3.4); what follows a space is a parameter without its semicolon.
 fn essence(content_type: Option<&str>) -> &str {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+*".contains(&byte);
     let is_type = |essence: &&str| {
@@ -106,7 +103,7 @@ fn contains_html_root(start: &[u8]) -> bool {
         .any(|bytes| bytes.eq_ignore_ascii_case(b"<html"))
 }
 
-/// UTF-16 without its mark looks binary, so it must be announced.
+/// UTF-16 without a byte order mark looks binary, so `Content-Type` must declare it.
 fn is_binary(content_type: Option<&str>, start: &[u8]) -> bool {
     let is_utf16 = content_type.is_some_and(|content_type| content_type.contains("utf-16"));
     !is_utf16 && looks_binary(start)

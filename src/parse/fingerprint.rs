@@ -2,8 +2,8 @@
 //!
 //! Charikar 2002; as used on web pages by Manku, Jain and Das Sarma 2007: every feature
 //! votes on each of 64 bits with the bits of its hash, and the majority wins. Features are
-//! pairs of neighbouring words, so that the order of words matters, and a changed word
-//! changes two features only. A single word is a feature by itself.
+//! pairs of adjacent words, so that the order of words matters, and a changed word changes only
+//! two features. A text of one word has that word as its feature.
 //!
 //! Invariant: the hash of a word never changes between versions, or stored fingerprints
 //! lose their meaning.
@@ -14,7 +14,7 @@ use crate::web::{Fingerprint, PageText};
 /// are counted with one addition.
 const SPREAD: [u64; 256] = spread();
 
-/// A byte counts this many votes before it must be emptied.
+/// How many votes a byte can count before it must be flushed.
 const VOTES_PER_ROUND: u32 = 255;
 
 const fn spread() -> [u64; 256] {
@@ -60,8 +60,8 @@ pub(super) fn of(text: &PageText) -> Option<Fingerprint> {
     Some(ballot.result())
 }
 
-/// A hash of each word between white space. Eight bytes are looked at together: most words
-/// are shorter, and where they end is then found without a branch.
+/// A hash of each word between white space. Eight bytes are processed at once: most words are
+/// shorter, and their end is then found without a branch.
 fn word_hashes(text: &[u8]) -> impl Iterator<Item = u64> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -102,7 +102,7 @@ fn is_unspaced(first: u8, second: u8) -> bool {
     matches!((first, second), (0xe3..=0xe9, _) | (0xe0, 0xb8..=0xbb))
 }
 
-/// Eight bytes from a place on; after the end come zeros, which are white space here.
+/// Eight bytes from an offset, padded with zeros, which count as white space here.
 fn eight_bytes(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
     if let Some(eight) = rest.first_chunk::<8>() {
@@ -114,18 +114,17 @@ fn eight_bytes(text: &[u8], at: usize) -> u64 {
 }
 
 /// How many of eight bytes come before the first that is a space or less. A byte below 0x21
-/// borrows from its top bit when 0x21 is taken away; bytes behind the first such one may be
-/// wrong, but nobody looks at them.
+/// borrows from its top bit when 0x21 is subtracted. Later bytes may be wrong, but are not used.
 fn bytes_before_space(eight: u64) -> u32 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let below = eight.wrapping_sub(0x21 * ONES) & !eight & (0x80 * ONES);
     below.trailing_zeros() / 8
 }
 
-/// Any odd number with well-spread bits does; this one is the golden ratio.
+/// Any odd number with well-spread bits will do; this one is the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One feature from two words in a row.
+/// The feature of two adjacent words.
 fn mix(first: u64, second: u64) -> u64 {
     let mixed = (first.rotate_left(23) ^ second).wrapping_mul(ODD);
     mixed ^ mixed >> 29
@@ -181,7 +180,7 @@ mod tests {
         of(&page)
     }
 
-    /// Simhash as the paper words it, bit by bit.
+    /// Simhash as in the paper, bit by bit.
     fn by_the_book(text: &str) -> u64 {
         let words: Vec<u64> = word_hashes(text.as_bytes()).collect();
         let mut votes = [0_i64; 64];

@@ -1,10 +1,10 @@
-//! In which language a page is written.
+//! Language detection.
 //!
 //! Function words decide: a hundred words of running text hold about forty of them, and
-//! counting them against the stop lists costs a tenth of a trigram comparison with all
-//! languages. Where they are few or two languages share them (Danish and Norwegian),
-//! trigrams arbitrate. What the page declares about itself is asked only if its text does
-//! not say: templates come with `lang="en"` whatever is written into them.
+//! counting them by the stop lists costs a tenth of a trigram comparison with all languages. Where
+//! they are few or two languages share them (Danish and Norwegian), trigrams decide. The declared
+//! language alone counts only if the text is not conclusive: templates come with `lang="en"`
+//! whatever the language of their content.
 
 use std::sync::LazyLock;
 
@@ -12,35 +12,34 @@ use rustc_hash::FxHashMap;
 
 use crate::web::{Language, PageText};
 
-/// So many words are looked at.
+/// How many words are checked for function words.
 const SAMPLED_WORDS: usize = 120;
-/// So much text goes to the trigrams: more makes them slower, not better.
+/// How much text is compared by trigrams: more makes it slower, not better.
 const SAMPLED_BYTES: usize = 800;
-/// Less text than this says nothing.
+/// Less text than this is not compared by trigrams.
 const MIN_BYTES: usize = 40;
-/// Longer words are no function words.
+/// Longer words are not function words.
 const MAX_FUNCTION_WORD_BYTES: usize = 16;
-/// A language wins by so many function words
+/// A language wins with at least this many function words
 const MANY_VOTES: u32 = 6;
 /// if it has this many times as many as the next,
 const MARGIN_OF_MANY: f64 = 1.4;
-/// or by so many
+/// or with at least this many
 const FEW_VOTES: u32 = 3;
-/// with this margin. If the page declares the same, one word and no margin will do.
+/// and this margin. If the page declares the same language, one word without a margin is enough.
 const MARGIN_OF_FEW: f64 = 2.0;
-/// Below this, trigrams only decide between languages that the function words left open.
+/// Below this confidence, trigrams only decide between languages that the function words left open.
 const TRUSTED_TRIGRAMS: f64 = 0.8;
 
-/// Languages that vote, by the code of their stop list.
+/// Languages with a stop list whose function words are counted.
 const VOTERS: [&str; 20] = [
     "en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "fi", "hu", "ro", "ca", "tr", "ru",
     "el", "id", "sl", "eu",
 ];
 
-/// Voters that share their function words with languages that have no vote: Ukrainian,
-/// Bulgarian and Serbian texts would all be Russian, and Afrikaans would be Dutch. There
-/// trigrams decide.
-const UNHEARD_NEIGHBOURS: [&str; 2] = ["ru", "nl"];
+/// Voters that share their function words with languages that do not vote: Ukrainian, Bulgarian and
+/// Serbian texts would all be Russian, and Afrikaans would be Dutch. Trigrams decide between them.
+const AMBIGUOUS_VOTERS: [&str; 2] = ["ru", "nl"];
 
 /// For each function word, the languages that have it, as bits in the order of `VOTERS`.
 static FUNCTION_WORDS: LazyLock<FxHashMap<&'static str, u32>> = LazyLock::new(|| {
@@ -53,7 +52,7 @@ static FUNCTION_WORDS: LazyLock<FxHashMap<&'static str, u32>> = LazyLock::new(||
     languages
 });
 
-/// The language of a text, or the declared one where the text does not say.
+/// The language of a text, or the declared one where the text is not conclusive.
 pub(super) fn of(text: &PageText, declared: Option<Language>) -> Option<Language> {
     let votes = Votes::count(text);
     votes
@@ -80,14 +79,14 @@ impl Votes {
         votes
     }
 
-    /// Whether counting on would change nothing.
+    /// Whether more words would hardly change the winner.
     fn is_landslide(&self) -> bool {
         let most = self.0.iter().copied().max().unwrap_or_default();
         let contenders = self.0.iter().filter(|votes| **votes * 2 > most).count();
         most >= 2 * MANY_VOTES && contenders == 1
     }
 
-    /// The language that has clearly more than the others.
+    /// The language with clearly more votes than the others, or the declared one if it is close.
     fn winner(&self, declared: Option<Language>) -> Option<Language> {
         let (winner, most) = self.0.iter().enumerate().max_by_key(|(_, count)| **count)?;
         let others = self
@@ -97,7 +96,7 @@ impl Votes {
             .filter(|(voter, _)| *voter != winner);
         let next = others.map(|(_, count)| *count).max().unwrap_or_default();
         let language = Language::from_tag(VOTERS[winner]);
-        if UNHEARD_NEIGHBOURS.contains(&VOTERS[winner]) {
+        if AMBIGUOUS_VOTERS.contains(&VOTERS[winner]) {
             return None;
         }
         let margin = f64::from(*most) / f64::from(next.max(1));
@@ -114,12 +113,12 @@ impl Votes {
         language.filter(|_| is_clear)
     }
 
-    /// Whether no language has words to speak of.
+    /// Whether no language has more than a few votes.
     fn is_silent(&self) -> bool {
         self.0.iter().all(|votes| *votes < FEW_VOTES)
     }
 
-    /// Whether a language is among those between which the votes do not decide.
+    /// Whether a language is close enough to the leading one that the votes do not decide.
     fn is_contender(&self, language: Language) -> bool {
         let most = self.0.iter().copied().max().unwrap_or_default();
         let bit = VOTERS.iter().position(|code| *code == language.code());
@@ -152,10 +151,10 @@ fn voters_for(word: &str) -> u32 {
 }
 
 fn by_trigrams(sample: &str, declared: Option<Language>, votes: &Votes) -> Option<Language> {
-    // Without function words and without foreign letters it is a list of names or a
-    // program; trigrams find a language in anything.
-    let has_foreign_letters = sample.chars().any(|c| !c.is_ascii() && c.is_alphabetic());
-    if sample.len() < MIN_BYTES || (votes.is_silent() && !has_foreign_letters) {
+    // Without function words and without non-ASCII letters it is a list of names or source
+    // code; trigrams find a language in anything.
+    let has_non_ascii_letters = sample.chars().any(|c| !c.is_ascii() && c.is_alphabetic());
+    if sample.len() < MIN_BYTES || (votes.is_silent() && !has_non_ascii_letters) {
         return declared;
     }
     let Some(found) = whatlang::detect(sample) else {

@@ -1,14 +1,12 @@
-//! From references as written to links by target.
+//! Resolves references and merges them into links by target.
 //!
-//! A page links to another page once, however often it says so: the first reference gives
-//! the place in the order, the first anchor with words gives the text, and one that vouches
-//! outweighs those that do not.
+//! There is one link for each target page: the first reference determines its position, the first
+//! anchor with words its text, and it is `nofollow` only if all references are.
 //!
-//! Invariant: at most as many links as the limit, none longer than the limit, and a base
-//! longer than that is no base: a megabyte of it, times ten thousand links, would be ten
-//! gigabytes. Addresses and anchors of all links together have at most [`LINK_BYTES`]: a base of
-//! two kilobytes, times ten thousand links, is still twenty megabytes for a body of hundred
-//! kilobytes.
+//! Invariant: the number of links and the length of each are limited. A base longer than the limit is
+//! ignored: a base of 1 MB times 10,000 links would take 10 GB. URLs and anchors of all links together
+//! take at most about [`LINK_BYTES`]: a base of 2 KB times 10,000 links would still take 20 MB for a
+//! body of 100 KB.
 
 use std::collections::hash_map::Entry;
 
@@ -20,14 +18,14 @@ use crate::web::{FetchedPage, IntrinsicLink, PageKey, PageText, PageUrl, SiteId,
 use super::html::{Document, RawLink};
 use super::{ParseLimits, SeededMap};
 
-/// More of an anchor's text says nothing more about its target.
+/// Longer anchor texts are truncated.
 const MAX_ANCHOR_BYTES: usize = 256;
 
-/// So many references are looked at for each link that may be kept.
+/// How many references are resolved for each link that may be kept.
 const REFERENCES_PER_LINK: usize = 4;
 
-/// The most that addresses and anchors of a page's links may have together; links after that are
-/// left out. The most of our corpora is 74 KB.
+/// Maximum size of the URLs and anchors of a page's links together; further links are left out. The
+/// maximum in our corpora is 74 KB.
 const LINK_BYTES: usize = 1 << 20;
 
 /// The links of a page, resolved.
@@ -38,7 +36,7 @@ pub(super) struct Links {
     pub(super) canonical: Option<PageUrl>,
 }
 
-/// Where a reference leads, as far as it was followed.
+/// The link that a reference resolved to.
 #[derive(Clone, Copy)]
 enum Target {
     Intrinsic(usize),
@@ -53,15 +51,15 @@ struct Resolver<'a> {
     document: &'a Document,
     text: &'a PageText,
     limits: &'a ParseLimits,
-    /// What is found is compared, so a collision costs nothing but a link listed twice.
+    /// URLs are compared after a lookup, so a collision only lists a link twice.
     by_page: SeededMap<PageKey, Target>,
     encoding: &'static Encoding,
     links: Links,
-    /// What addresses and anchors of the links have so far.
+    /// Size of the URLs and anchors of the links so far.
     bytes: usize,
 }
 
-/// So many references of a page are looked at: those that lead nowhere cost time too.
+/// Maximum number of references resolved per page: those that resolve to nothing cost time too.
 pub(super) fn followed(limits: &ParseLimits) -> usize {
     limits.max_links.saturating_mul(REFERENCES_PER_LINK)
 }
@@ -88,14 +86,14 @@ pub(super) fn resolve(
         bytes: 0,
         base,
     };
-    // Menus repeat the same reference all over a page; resolving it once is enough.
+    // Menus repeat the same references; each is resolved once.
     let mut by_reference: SeededMap<&str, Target> = SeededMap::default();
     for raw in document.links.iter().take(followed(limits)) {
         if resolver.is_full() {
             break;
         }
         match by_reference.entry(document.reference(raw)) {
-            Entry::Occupied(known) => resolver.meet_again(*known.get(), raw, page_nofollow),
+            Entry::Occupied(known) => resolver.merge(*known.get(), raw, page_nofollow),
             Entry::Vacant(unknown) => {
                 unknown.insert(resolver.follow(raw, page_nofollow));
             }
@@ -106,7 +104,7 @@ pub(super) fn resolve(
     resolver.links
 }
 
-/// The first `<base href>` counts for all links, wherever it stands.
+/// The first `<base href>` applies to all links, wherever it is.
 fn base_of(page: &PageUrl, document: &Document, limits: &ParseLimits) -> Url {
     document
         .base
@@ -136,7 +134,7 @@ impl Resolver<'_> {
         (page.as_str().len() <= self.limits.max_url_bytes).then_some(page)
     }
 
-    /// Adds the link that a reference makes, or meets it again under another spelling.
+    /// Resolves a reference and adds it as a new link, or merges it into the link to the same page.
     fn follow(&mut self, raw: &RawLink, page_nofollow: bool) -> Target {
         let Some(page) = self.join(self.document.reference(raw)) else {
             return Target::Nowhere;
@@ -148,7 +146,7 @@ impl Resolver<'_> {
             known.is_some_and(|known| known.is_same_page(&page))
         };
         if let Some(target) = known.filter(is_same) {
-            self.meet_again(target, raw, page_nofollow);
+            self.merge(target, raw, page_nofollow);
             return target;
         }
         let anchor = self.anchor_of(raw);
@@ -192,8 +190,9 @@ impl Resolver<'_> {
         }
     }
 
-    fn meet_again(&mut self, target: Target, raw: &RawLink, page_nofollow: bool) {
-        let (known, nofollow) = match target {
+    /// Merges another reference into a link.
+    fn merge(&mut self, target: Target, raw: &RawLink, page_nofollow: bool) {
+        let (anchor, nofollow) = match target {
             Target::Intrinsic(at) => {
                 let link = &mut self.links.intrinsic[at];
                 (&mut link.anchor, &mut link.nofollow)
@@ -205,8 +204,8 @@ impl Resolver<'_> {
             Target::Nowhere => return,
         };
         *nofollow &= raw.nofollow || page_nofollow;
-        if known.is_empty() {
-            *known = anchor_text(self.text.slice(raw.anchor.0..raw.anchor.1));
+        if anchor.is_empty() {
+            *anchor = anchor_text(self.text.slice(raw.anchor.0..raw.anchor.1));
         }
     }
 

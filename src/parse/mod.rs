@@ -1,30 +1,29 @@
-//! Bytes to text, language and links.
+//! Parses a response into text, language and links.
 //!
-//! A page walks through here in one direction: its `content` decides whether it is read at
-//! all, its `charset` turns bytes into characters, the reader of `html` collects `text` and
-//! `links`, and from the text come `language`, `fingerprint` and `signs`. [`words`] then
-//! makes terms of it for the classifier.
+//! The steps: `content` decides whether the body is parsed at all, `charset` decodes it, `html`
+//! collects `text` and `links`, and `language`, `fingerprint` and `signs` are derived from the text.
+//! [`words`] then makes terms of it for the classifier.
 //!
 //! There is no document tree. A tokeniser that follows the WHATWG standard, and a handful
 //! of counters for the places where the tree matters (templates, drawings, open headings
 //! and anchors), find what a browser shows in one pass over the bytes.
 //!
-//! Invariant: any bytes give a page; same bytes, same page. Time is linear in the size of the body,
-//! whatever the words and links are, and depth costs nothing.
+//! Invariant: parsing never fails and is deterministic. Time is linear in the size of the body,
+//! whatever the words and links are, and nesting depth costs nothing.
 //!
 //! # Memory
 //!
-//! A body of `B` bytes takes at most [`PAGE_FACTOR`]` * B + `[`PAGE_BYTES`] while it is read, itself
+//! Parsing a body of `B` bytes takes at most [`PAGE_FACTOR`]` * B + `[`PAGE_BYTES`], the body
 //! included, until its terms are counted:
 //!
 //! | what | at most |
 //! |---|---|
 //! | the body | `B` |
-//! | its characters in UTF-8 | `3 B` in a charset of one byte for each, nothing if it is UTF-8 |
+//! | its characters in UTF-8 | `3 B` in a single-byte charset, nothing if it is UTF-8 |
 //! | characters since the last tag, and the text, which both grow by doubling | three times that each |
 //! | runs, raw links, links, terms | `MAX_RUNS`, `followed`, `LINK_BYTES`, [`words::MAX_TERMS`]: [`PAGE_BYTES`] together |
 //!
-//! Whoever reads many pages at once reserves that much before ([`room_for`]).
+//! Callers that parse many pages at once reserve that much beforehand ([`room_for`]).
 
 mod charset;
 mod content;
@@ -43,36 +42,36 @@ use http::HeaderName;
 use crate::web::{ContentKind, FetchedPage, Language, ParsedPage, RobotsDirectives};
 use html::{Document, Markup};
 
-/// What bounds the reading of a page.
+/// Limits on what is taken from a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseLimits {
-    /// The most links taken from one page.
+    /// Maximum number of links taken from one page.
     pub max_links: usize,
-    /// Links with longer addresses are dropped.
+    /// Links with longer URLs are dropped.
     pub max_url_bytes: usize,
 }
 
-/// What a page takes while it is read, as a multiple of its body.
+/// Memory for parsing a page, as a multiple of its body.
 pub(crate) const PAGE_FACTOR: usize = 16;
 
-/// What a page takes while it is read, beside that: all that has a limit of its own. It holds for
-/// the default of `max_links`.
+/// Memory for parsing a page in addition to that: everything with a limit of its own. Holds for the
+/// default of `max_links`.
 pub(crate) const PAGE_BYTES: usize = 16 << 20;
 
-/// The most memory that reading a body of so many bytes takes.
+/// Maximum memory for parsing a body of this size.
 #[must_use]
 pub(crate) const fn room_for(body_bytes: usize) -> usize {
     PAGE_BYTES.saturating_add(body_bytes.saturating_mul(PAGE_FACTOR))
 }
 
-/// A map whose keys strangers choose. Each has a secret seed: with a hash that he can compute, a
-/// page's author could make each key collide with all before it. Its order decides nothing.
+/// A map with untrusted keys. It is randomly seeded: with a predictable hash, a page could make all
+/// its keys collide. Its iteration order must not affect results.
 type SeededMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// The name by which pages may address us in robots directives.
+/// Our name in robots directives of pages.
 const PRODUCT_TOKEN: &str = "sitescout";
 
-/// Reads a page. Never fails: what is no page gives one without text and links.
+/// Parses a page. Never fails: other content gives a page without text and links.
 #[must_use]
 pub fn parse(page: &FetchedPage, limits: &ParseLimits) -> ParsedPage {
     let content_type = page.content_type();
@@ -93,7 +92,7 @@ pub fn parse(page: &FetchedPage, limits: &ParseLimits) -> ParsedPage {
         ContentKind::PlainText => Document::from_plain_text(&text),
         _ => html::read(&text, markup, links::followed(limits)),
     };
-    // It may be three times the body.
+    // It may be three times the size of the body.
     drop(text);
     finish(page, limits, content, charset, document)
 }
@@ -137,8 +136,8 @@ fn finish(
 }
 
 /// `X-Robots-Tag: noindex`, `X-Robots-Tag: sitescout: nofollow`. A name with a colon opens
-/// the rules for one robot, unless it is a rule that takes a value; rules for other robots
-/// are none of our business.
+/// the rules for one robot, unless it is a rule that takes a value; rules for other robots are
+/// ignored.
 fn header_robots(page: &FetchedPage) -> RobotsDirectives {
     const RULES_WITH_VALUES: [&str; 4] = [
         "max-snippet",

@@ -1,26 +1,26 @@
-//! Signs that a response is not a page of its author's.
+//! Signs that a response is not an authored page.
 //!
-//! Each sign wants two things at once, a phrase and shortness, because a page about parked
-//! domains is not one. Phrases are in the languages our users crawl. The signs of challenges
-//! stand in [`crate::web::challenge`], because `robots.txt` is judged by them, too.
+//! Each sign needs both a phrase and a short page, because a page about parked domains is not one.
+//! Phrases are in the languages our users crawl. The signs of challenges are in
+//! [`crate::web::challenge`], because they apply to `robots.txt` too.
 
-use crate::web::challenge::{self, MOST_SAID_BYTES};
+use crate::web::challenge::{self, MAX_TEXT_BYTES};
 use crate::web::{ContentKind, FetchedPage, LinkKind, PagePart, ParsedPage, Signs};
 
-/// Longer pages are somebody's work, whatever they say: about 150 words.
+/// Longer pages are not parked, whatever they say: about 150 words.
 const SHORT_PAGE_BYTES: usize = 1_000;
-/// An error page may carry a whole menu, but its headline says what it is.
+/// Longer pages are not error pages. These may have a whole menu, but their headline is clear.
 const MENU_PAGE_BYTES: usize = 4_000;
-/// "You need to enable JavaScript to run this app", and not much more, is no text.
+/// "You need to enable JavaScript to run this app", and not much more, counts as no text.
 const NO_TEXT_BYTES: usize = 70;
-/// A longer headline is a headline; error pages come to the point.
+/// Longer headlines are not those of error pages.
 const HEADLINE_BYTES: usize = 80;
-/// Pages with more links inside their site are no challenges.
-const MOST_LINKS_OF_CHALLENGES: usize = 8;
-/// Looked at for phrases: the beginning of the visible text.
-const LOOKED_AT_BYTES: usize = 2_000;
+/// Pages with more intrinsic links are not challenges.
+const MAX_CHALLENGE_LINKS: usize = 8;
+/// How much of the title and visible text is searched for phrases.
+const SEARCHED_BYTES: usize = 2_000;
 
-/// What parked, expired and unfinished domains say.
+/// Phrases of parked, expired and unfinished domains.
 const PARKED_PHRASES: [&str; 43] = [
     "domain is for sale",
     "domain may be for sale",
@@ -67,8 +67,7 @@ const PARKED_PHRASES: [&str; 43] = [
     "домен продается",
 ];
 
-/// Companies whose pages stand on parked domains. A link or frame to them from a short page
-/// is a sign by itself.
+/// Domains of parking companies. A link or frame to them from a short page is a sign by itself.
 const PARKING_DOMAINS: [&str; 12] = [
     "sedo.com",
     "sedoparking.com",
@@ -84,10 +83,10 @@ const PARKING_DOMAINS: [&str; 12] = [
     "buydomains.com",
 ];
 
-/// What is an error message only if nothing else is said.
+/// Titles and headlines that are error messages only if nothing else is in them.
 const WHOLE_NOT_FOUND: [&str; 4] = ["404", "not found", "nothing found", "nicht gefunden"];
 
-/// What error pages say in their title or headline.
+/// Phrases in titles and headlines of error pages.
 const NOT_FOUND_PHRASES: [&str; 23] = [
     "page not found",
     "error 404",
@@ -114,7 +113,7 @@ const NOT_FOUND_PHRASES: [&str; 23] = [
     "nie znaleziono strony",
 ];
 
-/// Looks for the signs on a page that has been read otherwise.
+/// The signs of a page that is parsed otherwise.
 pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> Signs {
     let visible = parsed.text.runs().filter(|(part, _)| part.is_visible());
     let bytes: usize = visible.map(|(_, run)| run.len()).sum();
@@ -133,8 +132,8 @@ pub(super) fn of(page: &FetchedPage, parsed: &ParsedPage, has_scripts: bool) -> 
     }
 }
 
-/// A challenge does something by itself, says little and leads nowhere. Only what looks so is
-/// searched for marks, which takes longer than all other signs.
+/// A challenge has scripts or a refresh, little text and few links. Only such pages are searched for
+/// marks, which takes longer than all other signs.
 fn is_challenge(
     page: &FetchedPage,
     parsed: &ParsedPage,
@@ -142,12 +141,12 @@ fn is_challenge(
     has_scripts: bool,
 ) -> bool {
     let links = &parsed.intrinsic_links;
-    let is_bare = parsed.content == ContentKind::Html
-        && visible_bytes <= MOST_SAID_BYTES
-        && links.len() <= MOST_LINKS_OF_CHALLENGES
+    let may_be_challenge = parsed.content == ContentKind::Html
+        && visible_bytes <= MAX_TEXT_BYTES
+        && links.len() <= MAX_CHALLENGE_LINKS
         && (has_scripts || links.iter().any(|link| link.kind.is_part()));
     let by_headers = challenge::gatekeeper_by_headers(&page.headers);
-    by_headers.is_some() || is_bare && challenge::gatekeeper_by_body(&page.body).is_some()
+    by_headers.is_some() || may_be_challenge && challenge::gatekeeper_by_body(&page.body).is_some()
 }
 
 fn is_parked(parsed: &ParsedPage) -> bool {
@@ -158,12 +157,12 @@ fn is_parked(parsed: &ParsedPage) -> bool {
     let mut text = parsed.title();
     text.push('\n');
     text.push_str(&parsed.text.visible());
-    let text = text[..text.floor_char_boundary(LOOKED_AT_BYTES)].to_lowercase();
+    let text = text[..text.floor_char_boundary(SEARCHED_BYTES)].to_lowercase();
     leads_to_parking || contains_any(&text, &PARKED_PHRASES)
 }
 
 fn is_not_found(parsed: &ParsedPage) -> bool {
-    let says_so = |text: &str| {
+    let is_message = |text: &str| {
         let text = text.trim().to_lowercase();
         text.len() <= HEADLINE_BYTES
             && (WHOLE_NOT_FOUND.contains(&text.trim_end_matches(['.', '!']))
@@ -171,11 +170,11 @@ fn is_not_found(parsed: &ParsedPage) -> bool {
                 || contains_any(&text, &NOT_FOUND_PHRASES))
     };
     let headline = parsed.text.part(PagePart::Heading).next();
-    says_so(&parsed.title()) || headline.is_some_and(says_so)
+    is_message(&parsed.title()) || headline.is_some_and(is_message)
 }
 
-/// A page that scripts are to fill: hardly a word, and nothing to go on with. A homepage
-/// made of frames or a refresh leads on and is none.
+/// A page for scripts to fill: hardly a word, and no link to follow. A homepage made of frames or a
+/// refresh is not one.
 fn is_empty_shell(parsed: &ParsedPage, visible_bytes: usize, has_scripts: bool) -> bool {
     let leads_on = parsed
         .transversal_links

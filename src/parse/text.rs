@@ -1,32 +1,31 @@
-//! Puts the text of a page together as it is read.
+//! Builds the text of a page during parsing.
 //!
-//! White space is collapsed as browsers do it: inline elements join what stands at their
-//! edges, blocks and line breaks part it.
+//! White space is collapsed as in browsers: text around inline elements is joined, blocks and line
+//! breaks separate it.
 //!
-//! Invariant: at most [`MAX_RUNS`] runs, so that the table of them stays smaller than the text of
-//! an honest page.
+//! Invariant: at most [`MAX_RUNS`] runs, which bounds the table of them for hostile pages.
 
 use crate::web::{PagePart, PageText};
 
-/// The most runs of a page, each of another part than the one before; text that would begin one
-/// more is left out. A page that changes its part with every letter would need three times its size
-/// for the table alone. The most of our corpora is 3,916.
+/// Maximum number of runs, each of another part than the one before; text that would begin one more
+/// is left out. A page that changes its part with every letter would need three times its size for
+/// the table alone. The maximum in our corpora is 3,916.
 const MAX_RUNS: usize = 100_000;
 
 /// Collects text in reading order.
 #[derive(Debug, Default)]
 pub(super) struct TextBuilder {
-    /// UTF-8, which is checked once, at the end.
+    /// UTF-8, checked once at the end.
     buffer: Vec<u8>,
     /// The part of each run and where in the buffer it ends.
     runs: Vec<(PagePart, usize)>,
     pending: Separator,
-    /// Whether anything visible was written, so that no separator comes first.
+    /// Whether anything visible was written; before that there is no separator.
     has_visible: bool,
     scratch: Vec<u8>,
 }
 
-/// What must be written before the next visible word.
+/// The separator due before the next visible word.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Separator {
     #[default]
@@ -43,8 +42,8 @@ impl TextBuilder {
         }
     }
 
-    /// Text in the flow of the page. The buffer is used up, so that collapsing its white
-    /// space needs no copy; its bytes are UTF-8.
+    /// Text in the flow of the page, as UTF-8. The buffer is overwritten, so that collapsing its
+    /// white space needs no copy.
     pub(super) fn push(&mut self, part: PagePart, buffer: &mut [u8]) {
         let is_word = |byte: &u8| *byte > b' ';
         let Some(start) = buffer.iter().position(is_word) else {
@@ -84,18 +83,18 @@ impl TextBuilder {
     }
 
     /// A block begins or ends, or a line breaks.
-    pub(super) fn part_lines(&mut self) {
+    pub(super) fn break_line(&mut self) {
         self.pending = Separator::Break;
     }
 
-    /// An anchor begins; if another one has just ended, it is another word.
-    pub(super) fn part_anchors(&mut self) {
+    /// An anchor begins; it is not joined to one that has just ended.
+    pub(super) fn separate_anchors(&mut self) {
         if self.last_part() == Some(PagePart::Anchor) {
             self.pending = self.pending.max(Separator::Space);
         }
     }
 
-    /// Text beside the flow: titles, alternative texts, descriptions.
+    /// Text outside the flow: titles, alt texts, descriptions.
     pub(super) fn push_aside(&mut self, part: PagePart, text: &[u8]) {
         self.scratch.clear();
         self.scratch.extend_from_slice(text);
@@ -112,7 +111,7 @@ impl TextBuilder {
         self.end_run(part);
     }
 
-    /// How far the text goes by now.
+    /// The current end of the text.
     pub(super) fn mark(&self) -> usize {
         self.buffer.len()
     }
@@ -121,7 +120,7 @@ impl TextBuilder {
         PageText::from_runs(self.buffer, self.runs)
     }
 
-    /// What was written since the last run belongs to a part; a run of it is continued.
+    /// Assigns what was written since the last run to a part; a run of the same part is extended.
     fn end_run(&mut self, part: PagePart) {
         let end = self.buffer.len();
         match self.runs.last_mut() {
@@ -130,7 +129,7 @@ impl TextBuilder {
         }
     }
 
-    /// Whether there is no room for a run of this part.
+    /// Whether text of this part would exceed [`MAX_RUNS`].
     fn is_full(&self, part: PagePart) -> bool {
         self.runs.len() >= MAX_RUNS && self.last_part() != Some(part)
     }
@@ -140,11 +139,10 @@ impl TextBuilder {
     }
 }
 
-/// Makes one space of every run of white space, in place. Control characters count, and so
-/// does the no-break space, since pages use it for layout.
+/// Collapses white space in place. Control characters count as white space, and so does the no-break
+/// space, since pages use it for layout.
 ///
-/// The passes are kept simple for the compiler's sake, which makes wide instructions of
-/// them; most texts need no more than the first two.
+/// The passes are simple so that the compiler vectorises them; most texts need only the first two.
 fn collapse(text: &mut [u8]) -> &[u8] {
     for byte in text.iter_mut() {
         *byte = (*byte).max(b' ');
@@ -171,8 +169,7 @@ fn collapse(text: &mut [u8]) -> &[u8] {
     &text[..length]
 }
 
-/// Returns the new length. Written without branches: where words end is what a processor
-/// cannot predict.
+/// Returns the new length. Branch-free, because the ends of words are unpredictable.
 fn drop_repeated_spaces(text: &mut [u8]) -> usize {
     let mut length = 0;
     let mut was_space = false;
@@ -195,12 +192,12 @@ mod tests {
     #[test]
     fn inline_joins_and_blocks_part() {
         let mut text = TextBuilder::default();
-        text.part_lines();
+        text.break_line();
         let push = |text: &mut TextBuilder, part, words: &str| {
             text.push(part, &mut words.as_bytes().to_vec());
         };
         push(&mut text, PagePart::Heading, "  Our\n boats ");
-        text.part_lines();
+        text.break_line();
         push(&mut text, PagePart::Body, "blue");
         push(&mut text, PagePart::Anchor, "berry");
         push(&mut text, PagePart::Body, "\u{a0} and ");

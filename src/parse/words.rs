@@ -1,15 +1,15 @@
-//! From text to terms, which the classifier counts.
+//! From text to terms, the features of the classifier.
 //!
-//! Words by the boundaries of Unicode (UAX 29), in one normal form and lower case; stop
-//! words left out and the rest stemmed by the language of the page. Scripts without spaces
-//! (Chinese, Japanese, Thai and their kind) give overlapping pairs of characters, which
-//! serve as well as words and need no dictionary.
+//! Words are split at Unicode boundaries (UAX 29), normalised and lower-cased; stop words are dropped
+//! and the rest stemmed by the language of the page. Scripts without spaces (Chinese, Japanese, Thai
+//! and others) give overlapping pairs of characters, which work as well as words and need no
+//! dictionary.
 //!
 //! Left out: words without a letter, and words longer than 64 bytes, which are keys and
 //! digests. A page has at most [`MAX_TERMS`] different terms: the first ones in reading order.
 //!
 //! Invariant: the same page gives the same terms in the same order; models depend on it.
-//! Beside the terms themselves, reading takes no memory that grows with the page.
+//! Apart from the terms, memory does not grow with the page.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,18 +29,18 @@ use super::SeededMap;
 /// Longer words are keys and digests.
 const MAX_WORD_BYTES: usize = 64;
 
-/// A word of more bytes is too long in its normal form, too: that is never shorter than a quarter
-/// (a bold letter of mathematics has four bytes, the letter itself one). Such words are not
-/// copied to find that out.
-const MAX_UNREAD_BYTES: usize = 8 * MAX_WORD_BYTES;
+/// A longer word is too long after normalisation, too, which never makes it shorter than a quarter
+/// (a mathematical bold letter has four bytes, the letter itself one). Such words are skipped
+/// without normalising them.
+const MAX_RAW_WORD_BYTES: usize = 8 * MAX_WORD_BYTES;
 
-/// The most different terms of one page; further ones are not counted. They take some 8 MB.
+/// Maximum number of different terms of one page; further ones are not counted. They take some 8 MB.
 ///
-/// The most of 23,000 pages of our corpora is 5,235.
+/// The maximum of 23,000 pages of our corpora is 5,235.
 pub const MAX_TERMS: usize = 50_000;
 
-/// Room for more terms is not made before they come.
-const MOST_EXPECTED_TERMS: usize = 2_048;
+/// Maximum initial capacity of the map of terms.
+const MAX_EXPECTED_TERMS: usize = 2_048;
 
 /// The stemmers and the languages they stem.
 const STEMMERS: [(&str, Algorithm); 33] = [
@@ -79,10 +79,10 @@ const STEMMERS: [(&str, Algorithm); 33] = [
     ("uk", Algorithm::Ukrainian),
 ];
 
-/// Its words are ours, so nobody can make them collide.
+/// Unseeded: its words are constants, so no page can make them collide.
 type StopList = FxHashSet<&'static str>;
 
-/// Every stop list there is, by the code of its language.
+/// All stop lists, by language code.
 static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
     let lists = stop_words::available_languages().iter().filter_map(|code| {
         let words = stop_words::lookup(*code)?;
@@ -91,9 +91,9 @@ static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
     lists.collect()
 });
 
-/// Gives each term of a page, with the part of the page it began in, in reading order.
+/// Visits each term of a page, with the part of the page it begins in, in reading order.
 ///
-/// A word may run through several parts: in `<a>boat</a>s` it is «boats».
+/// A word may span several parts: `<a>boat</a>s` is «boats».
 pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
     let mut terms = Terms::of_language(page.language);
     for (text, parts) in page.text.stretches() {
@@ -107,11 +107,11 @@ pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
     }
 }
 
-/// The terms of a page, counted by the part they began in; at most [`MAX_TERMS`] of them.
+/// The terms of a page, counted by the part they begin in; at most [`MAX_TERMS`].
 #[must_use]
 pub fn count_terms(page: &ParsedPage) -> PageTerms {
-    // A word has some eight bytes, and every second is a new one.
-    let expected = (page.text.len() / 16).min(MOST_EXPECTED_TERMS);
+    // A word has about eight bytes, and every second word is new.
+    let expected = (page.text.len() / 16).min(MAX_EXPECTED_TERMS);
     let mut counts: SeededMap<Box<str>, PartCounts> =
         SeededMap::with_capacity_and_hasher(expected, RandomState::default());
     for_each_term(page, |part, term| {
@@ -127,25 +127,25 @@ pub fn count_terms(page: &ParsedPage) -> PageTerms {
     PageTerms::new(page.language, counts)
 }
 
-/// Gives each term of a text that stands by itself: an anchor, a description.
+/// Visits each term of a text outside of a page: an anchor, a description.
 pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
     Terms::of_language(language).read(text, &mut |_, term| visit(term));
 }
 
-/// Makes terms of the text of one language.
+/// Makes terms of text in one language.
 struct Terms {
     stemmer: Option<Stemmer>,
     stop_list: Option<&'static StopList>,
     unspaced: Option<Unspaced>,
-    /// The term being made; used again from term to term.
+    /// A buffer for pairs of characters.
     pair: String,
 }
 
-/// Characters in a row of a script without spaces. A row may be as long as the page, so only its
-/// last character is kept.
+/// A row of characters of a script without spaces. It may be as long as the page, so only its last
+/// character is kept.
 #[derive(Clone, Copy)]
 struct Unspaced {
-    /// Where in the text the row begins, and where it ends as far as it was read.
+    /// Offsets in the text; the end is that of the characters read so far.
     start: usize,
     end: usize,
     last: Option<char>,
@@ -165,7 +165,7 @@ impl Terms {
         }
     }
 
-    /// Visits each term with the place where its word begins.
+    /// Visits each term with the offset at which its word begins.
     fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, &str)) {
         for (start, word) in text.unicode_word_indices() {
             if !word.is_ascii() && word.starts_with(is_unspaced) {
@@ -179,7 +179,7 @@ impl Terms {
     }
 
     fn read_word(&self, word: &str, visit: &mut impl FnMut(&str)) {
-        if word.len() > MAX_UNREAD_BYTES {
+        if word.len() > MAX_RAW_WORD_BYTES {
             return;
         }
         let word = normal_form(word);

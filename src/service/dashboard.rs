@@ -1,7 +1,7 @@
-//! The pages that people see: written by hand, compiled in, and served as they are.
+//! Serves the dashboard: static files, compiled in.
 //!
-//! Invariant: a page loads nothing from elsewhere and runs no code but what is served here; the
-//! policy below makes browsers hold it to that.
+//! Invariant: a page loads nothing from elsewhere and runs no code but what is served here; browsers
+//! enforce it by the `Content-Security-Policy` below.
 
 use axum::Router;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -14,7 +14,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A file of the dashboard: where it is served, its type, and what is in it.
+/// Path, content type and content.
 type Asset = (&'static str, &'static str, &'static str);
 
 const ASSETS: [Asset; 15] = [
@@ -71,20 +71,20 @@ const ASSETS: [Asset; 15] = [
     ("/words.js", JAVASCRIPT, include_str!("dashboard/words.js")),
 ];
 
-/// All files of the dashboard. They hold nothing that was found, so everybody may have them.
+/// All files of the dashboard. They contain no crawl results, so they need no token.
 pub(super) fn router() -> Router {
     let mut router = Router::new();
     for asset in ASSETS {
-        router = router.route(asset.0, get(async move || answer(asset)));
+        router = router.route(asset.0, get(async move || respond(asset)));
     }
     router
 }
 
-fn answer((_, kind, content): Asset) -> impl IntoResponse {
+fn respond((_, kind, content): Asset) -> impl IntoResponse {
     let headers = [
         (CONTENT_TYPE, kind),
         (CONTENT_SECURITY_POLICY, POLICY),
-        // A new version of the daemon has new pages.
+        // Revalidated, because a new version of the daemon has new pages.
         (CACHE_CONTROL, "no-cache"),
     ];
     (headers, content)

@@ -1,22 +1,22 @@
-//! Whether there is room left on the disk.
+//! Free space on the disk of the state directory.
 
 use std::path::Path;
 
-/// Once low, a disk must have so much more room than the limit, or crawling would stop and
-/// go all the time.
-const ROOM_TO_GO_ON: (u64, u64) = (5, 4);
+/// Hysteresis: once low, a disk needs 5/4 of the limit before crawling resumes, or crawling would
+/// stop and start all the time.
+const RESUME_FACTOR: (u64, u64) = (5, 4);
 
-/// Whether less than so many bytes are free where the state is kept. A disk that cannot be
-/// asked is not low: who writes to it will find out.
+/// Whether less than `limit` bytes are free. A disk that cannot be queried is not low: the next
+/// write to it will show.
 pub(super) fn is_low(state: &Path, limit: usize, was_low: bool) -> bool {
     let Ok(disk) = rustix::fs::statvfs(state) else {
         return false;
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let limit = limit as u64;
-    let (more, than) = ROOM_TO_GO_ON;
+    let (numerator, denominator) = RESUME_FACTOR;
     if was_low {
-        free < limit / than * more
+        free < limit / denominator * numerator
     } else {
         free < limit
     }
@@ -33,7 +33,7 @@ mod tests {
         assert!(is_low(here, 1 << 50, false));
         let disk = rustix::fs::statvfs(here).unwrap();
         let free = usize::try_from(disk.f_bavail * disk.f_frsize).unwrap();
-        // A tenth less than what is free is no reason to stop, nor to go on.
+        // With a limit of nine tenths of what is free, crawling neither stops nor resumes.
         let nearly = free / 10 * 9;
         assert!(!is_low(here, nearly, false));
         assert!(is_low(here, nearly, true));

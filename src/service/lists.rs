@@ -1,4 +1,4 @@
-//! The list of each topic as a file, for directories that only read files.
+//! Writes the list of each topic to a file, for directories that only read files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::verdicts::{List, ListError};
 
 use super::DaemonState;
 
-/// Writes lists that have changed, until it is dropped.
+/// Writes changed lists every `interval`, until it is dropped.
 pub(super) async fn keep(store: Arc<dyn ReadStore>, mut state: watch::Receiver<DaemonState>) {
     let mut written: BTreeMap<String, u64> = BTreeMap::new();
     loop {
         let now = state.borrow_and_update().clone();
         let interval = now.plan.settings.service.lists.interval;
         if let Err(error) = write_changed(&*store, &now, &mut written).await {
-            tracing::error!(%error, "the lists cannot be read from the store");
+            tracing::error!(%error, "cannot read the lists from the store");
         }
-        // Other settings may name another place, where nothing is written yet.
+        // After a reload the directory may be another one, with nothing written yet.
         tokio::select! {
             () = sleep(interval) => {}
             changed = state.wait_for(|state| state.edition != now.edition) => {
@@ -66,7 +66,7 @@ async fn write_changed(
             Err(ListError::Store(error)) => return Err(error),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(%error, cause, "a list is not written; it is tried again");
+                tracing::error!(%error, cause, "cannot write a list; will retry");
             }
         }
     }

@@ -1,25 +1,25 @@
-//! The daemon: crawls for its topics for months, and says how it is.
+//! The daemon: crawls for its topics for months, and reports its state.
 //!
-//! | file | question |
+//! | file | what it does |
 //! |---|---|
-//! | `topic_loop.rs` | what a topic does now, and why it does nothing |
-//! | `board.rs` | how all topics stand: states, totals, the status line |
+//! | `topic_loop.rs` | the loop of one topic: crawling, draining, idle |
+//! | `status_board.rs` | states and totals of all topics, the status line |
+//! | `steering.rs` | pauses and blocks |
 //! | `probes.rs` | `/metrics`, `/livez`, `/readyz` |
 //! | `systemd.rs` | ready, status, watchdog, reloading, stopping |
-//! | `disk.rs` | is there room left |
-//! | `api/` | what people and programs ask, and what they may change |
-//! | `dashboard.rs` | the pages that people see |
-//! | `server.rs` | how long, and how many may ask |
+//! | `disk.rs` | free space on the disk |
+//! | `api/` | the HTTP API |
+//! | `dashboard.rs` | the dashboard's files |
+//! | `server.rs` | connections to the API, and their limits |
 //! | `lists.rs` | the list of each topic as a file |
 //!
-//! What is to be done stands in one place, the `DaemonState`; every loop follows them and beats
-//! while it does. Settings and topics are read by whoever starts the service, and read again
-//! by the same means when it is asked to reload.
+//! All loops follow one `DaemonState` in a watch channel, and send heartbeats. The caller reads
+//! settings and topics and passes a function that reads them again at a reload.
 //!
 //! Invariants:
-//! - A topic that does not crawl has a reason, and the reason can be read off the figures.
-//! - Idle and waiting loops beat; only a loop that does not come round is stuck.
-//! - A reload is taken up whole or not at all.
+//! - A topic that does not crawl has a reason, and the reason is a label of a metric.
+//! - Idle and waiting loops beat, too; a loop that does not is stuck.
+//! - A reload is applied whole or not at all.
 
 mod api;
 mod dashboard;
@@ -58,68 +58,68 @@ use steering::Steering;
 use systemd::Systemd;
 use topic_loop::TopicLoop;
 
-/// The status line is renewed so often, and the disk looked at.
+/// How often the status line is sent and the disk checked.
 const TICK: Duration = Duration::from_secs(5);
 
-/// A loop that has not come round for this time is stuck. All come round every few seconds.
+/// A loop without a heartbeat for this time is stuck. All beat every few seconds.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What the service is to do: everything that a reload reads again.
+/// What the service works on: everything that a reload reads again.
 pub struct Plan {
-    /// The settings.
+    /// The settings, of which a reload applies some; the log names the others.
     pub settings: Settings,
-    /// What is crawled for.
+    /// The topics to crawl for.
     pub topics: Vec<PlannedTopic>,
-    /// What writing through the API needs; without one nobody may.
+    /// The bearer token for writes through the API; without one they are refused.
     pub token: Option<Token>,
 }
 
 /// A topic with everything it needs.
 #[derive(Clone)]
 pub struct PlannedTopic {
-    /// What is crawled for, and how. It is idle while as many sites are found as are wanted.
+    /// Name, model and goals. The topic is idle while as many sites are found as are wanted.
     pub crawl: TopicCrawl,
-    /// Where its crawl begins.
+    /// Start sites.
     pub starts: Vec<PageUrl>,
 }
 
-/// What is asked of the service from outside.
+/// A request from outside, such as by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// End when the visits under way have ended.
+    /// Stop after the visits under way; a second time, at once.
     Stop,
     /// Read settings and topics again.
     Reload,
 }
 
-/// What a service works with.
+/// The daemon, before it runs.
 pub struct Service {
-    /// Where figures and probes are served.
+    /// Where metrics and probes are served.
     pub listener: std::net::TcpListener,
     /// Where the API and the dashboard are served, if they are.
     pub api_listener: Option<std::net::TcpListener>,
-    /// Where everything found is kept.
+    /// Holds everything found.
     pub store: Arc<dyn Store>,
-    /// Where pages come from.
+    /// Fetches pages.
     pub pages: Arc<PageSource>,
-    /// The figures of the process.
+    /// The metrics of the process.
     pub metrics: Metrics,
 }
 
-/// How the plan is read anew.
+/// Reads the plan again, for a reload.
 pub(crate) type ReadPlan = Arc<dyn Fn() -> Result<Plan, String> + Send + Sync>;
 
-/// Why a service could not go on.
+/// Why a service stopped or could not start.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// An address cannot be had.
+    /// An address cannot be bound.
     #[error("cannot listen at {0}; set `listen` in [{1}] to a free address")]
     Listen(SocketAddr, &'static str, #[source] io::Error),
-    /// What was found can no longer be kept.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A fault of ours.
-    #[error("a loop of the service broke off")]
+    /// A bug.
+    #[error("a loop of the service panicked")]
     Broken(#[from] JoinError),
 }
 
@@ -132,18 +132,17 @@ struct TopicLoops<'s> {
     board: Arc<StatusBoard>,
     heartbeats: Heartbeats,
     /// The topics that have a loop.
-    at_work: BTreeSet<String>,
+    running: BTreeSet<String>,
     loops: JoinSet<(String, Result<(), StoreError>)>,
 }
 
-/// What every loop is to do.
+/// What all loops follow.
 #[derive(Clone)]
 struct DaemonState {
     plan: Arc<Plan>,
-    /// Grows with every reload.
+    /// Incremented by every reload.
     edition: u64,
     is_disk_low: bool,
-    /// The topics that somebody has paused.
     paused: Arc<BTreeSet<String>>,
     is_stopping: bool,
 }
@@ -151,7 +150,7 @@ struct DaemonState {
 // === impl Service ===
 
 impl Service {
-    /// Takes an address of a section of the settings, before anything else is touched.
+    /// Binds `listen` of a section of the settings, to fail early if the address is taken.
     pub fn listen(
         address: SocketAddr,
         section: &'static str,
@@ -164,12 +163,12 @@ impl Service {
         listen().map_err(|error| ServiceError::Listen(address, section, error))
     }
 
-    /// Crawls until it is asked to stop. `again` reads the plan anew.
+    /// Crawls until a [`Request::Stop`]. `read_plan` reads the plan for a reload.
     pub async fn run(
         self,
         plan: Plan,
         mut requests: mpsc::Receiver<Request>,
-        again: ReadPlan,
+        read_plan: ReadPlan,
     ) -> Result<(), ServiceError> {
         self.pages
             .set_host_lists(plan.settings.external.host_lists());
@@ -200,17 +199,17 @@ impl Service {
             Arc::clone(&self.store) as Arc<dyn ReadStore>,
             followed.clone(),
         ));
-        let mut crew = TopicLoops {
+        let mut topic_loops = TopicLoops {
             slots: CrawlerSlots::new(state.borrow().plan.settings.external.crawlers),
             metrics: CrawlMetrics::register(&self.metrics),
             service: &self,
             state: followed,
             board: Arc::clone(&board),
             heartbeats: heartbeats.clone(),
-            at_work: BTreeSet::new(),
+            running: BTreeSet::new(),
             loops: JoinSet::new(),
         };
-        crew.begin();
+        topic_loops.start();
         let mut systemd = Systemd::find();
         let mut tick = interval(systemd.watchdog().map_or(TICK, |limit| TICK.min(limit / 4)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -220,48 +219,48 @@ impl Service {
         loop {
             tokio::select! {
                 () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
-                    tracing::warn!("not everything ended in time; it is done again after the next start");
+                    tracing::warn!("not all visits ended in time; they are repeated after the next start");
                     break;
                 }
-                ended = crew.loops.join_next() => {
+                ended = topic_loops.loops.join_next() => {
                     let error = match ended {
                         None => break,
                         Some(Ok((topic, Ok(())))) => {
-                            crew.part_with(&topic);
+                            topic_loops.remove(&topic);
                             continue;
                         }
                         Some(Ok((_, Err(error)))) => ServiceError::Store(error),
-                        Some(Err(broken)) if broken.is_cancelled() => continue,
-                        Some(Err(broken)) => ServiceError::Broken(broken),
+                        Some(Err(error)) if error.is_cancelled() => continue,
+                        Some(Err(error)) => ServiceError::Broken(error),
                     };
                     failure.get_or_insert(error);
                     stop(&state, &board, &systemd);
-                    end.get_or_insert(end_of(&state));
+                    end.get_or_insert(drain_deadline(&state));
                 }
                 Some(request) = requests.recv() => match request {
                     Request::Reload if state.borrow().is_stopping => {}
                     Request::Reload => {
                         systemd.reloading();
-                        self.reload(&state, &again).await;
-                        crew.begin();
+                        self.reload(&state, &read_plan).await;
+                        topic_loops.start();
                         systemd.reloaded();
                     }
-                    // Who asks twice does not want to wait for visits under way.
-                    Request::Stop if was_asked_to_stop => crew.loops.abort_all(),
+                    // The second request does not wait for visits under way.
+                    Request::Stop if was_asked_to_stop => topic_loops.loops.abort_all(),
                     Request::Stop => {
                         was_asked_to_stop = true;
                         stop(&state, &board, &systemd);
-                        end.get_or_insert(end_of(&state));
+                        end.get_or_insert(drain_deadline(&state));
                     }
                 },
                 _ = tick.tick() => {
-                    watch_disk(&state);
+                    check_disk(&state);
                     let stuck = heartbeats.stuck(STUCK);
                     if !stuck.is_empty() {
                         let loops = stuck.join(", ");
                         tracing::error!(loops, "stuck; the watchdog is not fed");
                     }
-                    systemd.tell(&board.status(), board.unready().is_none(), stuck.is_empty());
+                    systemd.report(&board.status(), board.unready().is_none(), stuck.is_empty());
                 }
             }
         }
@@ -275,12 +274,12 @@ impl Service {
         probes: Router,
     ) -> Result<impl Future<Output = ()> + use<>, ServiceError> {
         let wanted = plan.settings.service.listen;
-        let listener = listening(&self.listener, "figures and probes are served");
+        let listener = listening(&self.listener, "metrics and probes are served");
         let listener = listener.map_err(|error| ServiceError::Listen(wanted, "service", error))?;
         Ok(probes::serve(listener, probes))
     }
 
-    /// The server of the API, if there is to be one.
+    /// The server of the API, if it has an address.
     fn api(
         &self,
         state: &watch::Sender<DaemonState>,
@@ -308,29 +307,29 @@ impl Service {
             board: Arc::clone(board),
             state: state.clone(),
             started: clock::now(),
-            trials: Arc::new(Semaphore::new(api::TRIALS)),
+            trials: Arc::new(Semaphore::new(api::MAX_TRIALS)),
             steering: Arc::clone(steering),
         };
         let routes = api::router(api, &settings, is_loopback, probes);
         Ok(Some(server::serve(listener, routes, settings.connections)))
     }
 
-    /// Takes up what can be changed while running, and says what cannot.
-    async fn reload(&self, state: &watch::Sender<DaemonState>, again: &ReadPlan) {
-        let again = Arc::clone(again);
-        let read = tokio::task::spawn_blocking(move || again()).await;
-        let plan = match read.unwrap_or_else(|broken| Err(broken.to_string())) {
+    /// Applies what can change while running, and logs what cannot.
+    async fn reload(&self, state: &watch::Sender<DaemonState>, read_plan: &ReadPlan) {
+        let read_plan = Arc::clone(read_plan);
+        let read = tokio::task::spawn_blocking(move || read_plan()).await;
+        let plan = match read.unwrap_or_else(|panic| Err(panic.to_string())) {
             Ok(plan) => plan,
             Err(error) => {
-                tracing::error!(%error, "not reloaded; everything stays as it was");
+                tracing::error!(%error, "not reloaded; the old settings stay in force");
                 return;
             }
         };
         let old = Arc::clone(&state.borrow().plan);
         for what in needs_restart(&old, &plan) {
-            tracing::warn!("{what} has changed, and is taken up at the next start only");
+            tracing::warn!("{what} has changed; this takes effect at the next start only");
         }
-        let plan = kept_to(&old, plan);
+        let plan = with_fixed_settings(&old, plan);
         telemetry::set_log_level(plan.settings.log.level);
         self.pages.set_pace(&plan.settings.fetch.politeness);
         self.pages
@@ -346,12 +345,12 @@ impl Service {
 // === impl TopicLoops ===
 
 impl TopicLoops<'_> {
-    /// Begins a loop for every topic of the plan that has none.
-    fn begin(&mut self) {
+    /// Starts a loop for every topic of the plan that has none.
+    fn start(&mut self) {
         let plan = Arc::clone(&self.state.borrow().plan);
         for topic in &plan.topics {
             let name = topic.crawl.name().to_owned();
-            if !self.at_work.insert(name.clone()) {
+            if !self.running.insert(name.clone()) {
                 continue;
             }
             self.board.add(&name);
@@ -369,13 +368,13 @@ impl TopicLoops<'_> {
         }
     }
 
-    /// A loop has ended because its topic is no longer in the plan, or because all are to end.
-    fn part_with(&mut self, topic: &str) {
-        self.at_work.remove(topic);
+    /// Called when a loop has ended: its topic left the plan, or the service stops.
+    fn remove(&mut self, topic: &str) {
+        self.running.remove(topic);
         if !self.state.borrow().is_stopping {
             self.board.remove(topic);
-            // It may be wanted again since.
-            self.begin();
+            // A reload may have added the topic again meanwhile.
+            self.start();
         }
     }
 }
@@ -383,8 +382,8 @@ impl TopicLoops<'_> {
 // === impl DaemonState ===
 
 impl DaemonState {
-    /// Why a topic is not crawled for at present, whatever it would find.
-    fn reason_to_rest(&self, topic: &str) -> Option<IdleReason> {
+    /// Why a topic must be idle whether or not it has work.
+    fn idle_reason(&self, topic: &str) -> Option<IdleReason> {
         if self.paused.contains(topic) {
             return Some(IdleReason::Paused);
         }
@@ -392,7 +391,7 @@ impl DaemonState {
     }
 }
 
-/// A listener on the runtime; the log says where it is.
+/// Moves a listener to the runtime, and logs its address.
 fn listening(listener: &std::net::TcpListener, what: &'static str) -> io::Result<TcpListener> {
     let listener = TcpListener::from_std(listener.try_clone()?)?;
     let address = listener.local_addr()?;
@@ -400,18 +399,18 @@ fn listening(listener: &std::net::TcpListener, what: &'static str) -> io::Result
     Ok(listener)
 }
 
-/// Tells all loops to end.
+/// Makes all loops drain and end.
 fn stop(state: &watch::Sender<DaemonState>, board: &StatusBoard, systemd: &Systemd) {
     systemd.stopping();
     board.stop();
     state.send_modify(|state| state.is_stopping = true);
 }
 
-fn end_of(state: &watch::Sender<DaemonState>) -> Instant {
+fn drain_deadline(state: &watch::Sender<DaemonState>) -> Instant {
     latest_end(&state.borrow().plan.settings.external)
 }
 
-fn watch_disk(state: &watch::Sender<DaemonState>) {
+fn check_disk(state: &watch::Sender<DaemonState>) {
     state.send_if_modified(|state| {
         let settings = &state.plan.settings.service;
         let is_low = disk::is_low(&settings.state, settings.low_disk, state.is_disk_low);
@@ -420,54 +419,51 @@ fn watch_disk(state: &watch::Sender<DaemonState>) {
         match (has_changed, is_low) {
             (true, true) => tracing::error!(
                 state = %settings.state.display(),
-                "the disk is nearly full; crawling pauses until there is room"
+                "the disk is nearly full; crawling pauses until there is free space"
             ),
-            (true, false) => tracing::info!("there is room on the disk again; crawling goes on"),
+            (true, false) => tracing::info!("the disk has free space again; crawling resumes"),
             (false, _) => {}
         }
         has_changed
     });
 }
 
-/// What has changed but cannot be taken up while running.
+/// Settings that have changed but cannot be applied while running.
 fn needs_restart(old: &Plan, new: &Plan) -> Vec<&'static str> {
-    let (one, other) = (&old.settings, &new.settings);
-    let mut fetch = other.fetch.clone();
-    fetch.politeness.pause = one.fetch.politeness.pause;
-    fetch.politeness.longest_wait = one.fetch.politeness.longest_wait;
+    let (old, new) = (&old.settings, &new.settings);
+    let mut fetch = new.fetch.clone();
+    fetch.politeness.pause = old.fetch.politeness.pause;
+    fetch.politeness.longest_wait = old.fetch.politeness.longest_wait;
     let changed = [
-        (one.store != other.store, "[store]"),
+        (old.store != new.store, "[store]"),
         (
-            one.fetch != fetch,
-            "[fetch], beside `pause` and `longest_wait`,",
+            old.fetch != fetch,
+            "[fetch] except `pause` and `longest_wait`",
         ),
-        (one.log.format != other.log.format, "the format of the log"),
-        (
-            one.external.crawlers != other.external.crawlers,
-            "`crawlers`",
-        ),
-        (one.service.state != other.service.state, "`state`"),
-        (one.service.listen != other.service.listen, "`listen`"),
-        (one.api != other.api, "[api], beside the token,"),
+        (old.log.format != new.log.format, "the log format"),
+        (old.external.crawlers != new.external.crawlers, "`crawlers`"),
+        (old.service.state != new.service.state, "`state`"),
+        (old.service.listen != new.service.listen, "`listen`"),
+        (old.api != new.api, "[api] except the token"),
     ];
     let changed = changed.into_iter().filter(|(has_changed, _)| *has_changed);
     changed.map(|(_, what)| what).collect()
 }
 
-/// The new plan, with what cannot be changed as it is.
-fn kept_to(old: &Plan, new: Plan) -> Plan {
+/// The new plan, with the old values of what cannot change while running.
+fn with_fixed_settings(old: &Plan, new: Plan) -> Plan {
     let mut settings = new.settings;
-    let kept = &old.settings;
+    let old = &old.settings;
     let politeness = settings.fetch.politeness;
-    settings.fetch = kept.fetch.clone();
+    settings.fetch = old.fetch.clone();
     settings.fetch.politeness.pause = politeness.pause;
     settings.fetch.politeness.longest_wait = politeness.longest_wait;
-    settings.store = kept.store.clone();
-    settings.log.format = kept.log.format;
-    settings.external.crawlers = kept.external.crawlers;
-    settings.service.state.clone_from(&kept.service.state);
-    settings.service.listen = kept.service.listen;
-    settings.api = kept.api.clone();
+    settings.store = old.store.clone();
+    settings.log.format = old.log.format;
+    settings.external.crawlers = old.external.crawlers;
+    settings.service.state.clone_from(&old.service.state);
+    settings.service.listen = old.service.listen;
+    settings.api = old.api.clone();
     Plan {
         settings,
         topics: new.topics,

@@ -1,4 +1,4 @@
-//! A small server of its own for those who watch: `/metrics`, `/livez`, `/readyz`.
+//! The monitoring server: `/metrics`, `/livez`, `/readyz`.
 
 use std::sync::Arc;
 
@@ -16,21 +16,19 @@ use crate::telemetry::{Heartbeats, Metrics};
 use super::STUCK;
 use super::status_board::StatusBoard;
 
-/// What is watched.
 #[derive(Clone)]
-struct Watched {
+struct Monitored {
     metrics: Metrics,
     board: Arc<StatusBoard>,
     heartbeats: Heartbeats,
 }
 
-/// What those who watch may ask for.
 pub(super) fn router(metrics: Metrics, board: Arc<StatusBoard>, heartbeats: Heartbeats) -> Router {
     Router::new()
-        .route("/metrics", get(figures))
+        .route("/metrics", get(render_metrics))
         .route("/livez", get(is_alive))
         .route("/readyz", get(is_ready))
-        .with_state(Watched {
+        .with_state(Monitored {
             metrics,
             board,
             heartbeats,
@@ -40,26 +38,26 @@ pub(super) fn router(metrics: Metrics, board: Arc<StatusBoard>, heartbeats: Hear
 /// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, probes: Router) {
     if let Err(error) = axum::serve(listener, probes).await {
-        tracing::error!(%error, "figures and probes are no longer served");
+        tracing::error!(%error, "metrics and probes are no longer served");
     }
 }
 
-async fn figures(State(watched): State<Watched>) -> impl IntoResponse {
+async fn render_metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    // To count, files are looked at.
-    let rendered = spawn_blocking(move || watched.metrics.render()).await;
+    // Rendering reads files, such as those of `/proc`.
+    let rendered = spawn_blocking(move || monitored.metrics.render()).await;
     match rendered {
-        Ok(figures) => (StatusCode::OK, kind, figures),
-        Err(broken) => (
+        Ok(metrics) => (StatusCode::OK, kind, metrics),
+        Err(panic) => (
             StatusCode::INTERNAL_SERVER_ERROR,
             kind,
-            format!("{broken}\n"),
+            format!("{panic}\n"),
         ),
     }
 }
 
-async fn is_alive(State(watched): State<Watched>) -> impl IntoResponse {
-    let stuck = watched.heartbeats.stuck(STUCK);
+async fn is_alive(State(monitored): State<Monitored>) -> impl IntoResponse {
+    let stuck = monitored.heartbeats.stuck(STUCK);
     if stuck.is_empty() {
         (StatusCode::OK, "alive\n".to_owned())
     } else {
@@ -70,8 +68,8 @@ async fn is_alive(State(watched): State<Watched>) -> impl IntoResponse {
     }
 }
 
-async fn is_ready(State(watched): State<Watched>) -> impl IntoResponse {
-    match watched.board.unready() {
+async fn is_ready(State(monitored): State<Monitored>) -> impl IntoResponse {
+    match monitored.board.unready() {
         None => (StatusCode::OK, "ready\n".to_owned()),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }

@@ -1,6 +1,7 @@
-//! Conversations with those who ask the API: bounded in number, in time and in memory.
+//! Connections to the API: bounded in number, time and memory.
 //!
-//! Invariant: whoever sends or reads slowly holds one place, and not for ever.
+//! Invariant: a client that sends or reads slowly holds one permit, for at most [`LIFETIME`] and
+//! [`LAST_RESPONSE`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,62 +21,62 @@ use tokio::time::{sleep, timeout};
 
 use super::api::Peer;
 
-/// A request has to begin within this time, and its head has to be there.
-const HEAD: Duration = Duration::from_secs(15);
+/// The head of a request must arrive within this time, counted from the end of the one before.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A conversation ends after this time, when the answer under way is given.
-const LIFE: Duration = Duration::from_mins(3);
+/// After this time a connection takes no further request.
+const LIFETIME: Duration = Duration::from_mins(3);
 
-/// Whoever has not read its last answer by then does not want it.
-const FAREWELL: Duration = Duration::from_secs(100);
+/// Time to finish and send the last response after [`LIFETIME`].
+const LAST_RESPONSE: Duration = Duration::from_secs(100);
 
-/// The longest head of a request.
+/// Maximum size of the head of a request.
 const HEAD_BYTES: usize = 32 << 10;
 
-/// Serves until it is dropped; conversations end with it.
-pub(super) async fn serve(listener: TcpListener, routes: Router, connections: usize) {
-    let places = Arc::new(Semaphore::new(connections));
-    let mut conversations = JoinSet::new();
+/// Serves until it is dropped, which closes all connections.
+pub(super) async fn serve(listener: TcpListener, routes: Router, max_connections: usize) {
+    let permits = Arc::new(Semaphore::new(max_connections));
+    let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return;
         };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(_) = conversations.join_next() => continue,
+            Some(_) = connections.join_next() => continue,
         };
         match accepted {
             Ok((stream, peer)) => {
                 let routes = routes.clone();
-                conversations.spawn(async move {
-                    converse(stream, peer, routes).await;
-                    drop(place);
+                connections.spawn(async move {
+                    serve_connection(stream, peer, routes).await;
+                    drop(permit);
                 });
             }
-            // No descriptors: whoever asks has to wait.
+            // Out of file descriptors: clients wait in the backlog.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
-        while conversations.try_join_next().is_some() {}
+        while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(stream: TcpStream, peer: SocketAddr, routes: Router) {
-    // Answers are small. If this fails they are a bit later.
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, routes: Router) {
+    // Responses are small; if this fails they are only a bit later.
     let _ = stream.set_nodelay(true);
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         routes.call(request)
     });
-    let conversation = http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    let mut conversation = std::pin::pin!(conversation);
-    // How it ends is the affair of whoever began it.
-    if timeout(LIFE, conversation.as_mut()).await.is_err() {
-        conversation.as_mut().graceful_shutdown();
-        let _ = timeout(FAREWELL, conversation).await;
+    let mut connection = std::pin::pin!(connection);
+    // Errors of a connection concern the client only.
+    if timeout(LIFETIME, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(LAST_RESPONSE, connection).await;
     }
 }

@@ -1,4 +1,4 @@
-//! How all topics stand, for whoever asks: systemd, probes, figures.
+//! States and totals of all topics, for systemd, probes, metrics and the API.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,27 +10,24 @@ use crate::store::TopicTotals;
 use crate::telemetry::{Metrics, grouped};
 use crate::web::Trouble;
 
-/// What a topic does.
+/// What a topic is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicState {
-    /// It is being opened.
+    /// Being opened in the store.
     Starting,
-    /// It visits sites.
     Crawling,
-    /// It waits for the visits under way.
+    /// Waiting for the visits under way.
     Draining,
-    /// It does nothing.
     Idle(IdleReason),
 }
 
-/// Why a topic does nothing.
+/// Why a topic is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleReason {
-    /// Its crawl has ended.
     Ended(EndReason),
     LowDisk,
     Paused,
-    /// It is in the store, but nobody wants it crawled for any more.
+    /// In the store, but no longer named by the settings.
     NotInSettings,
 }
 
@@ -48,7 +45,7 @@ struct Known {
 struct KnownTopic {
     state: TopicState,
     totals: TopicTotals,
-    /// Why it crawls and finds nobody, if that is our own fault.
+    /// The local failure that keeps it from reaching any site.
     trouble: Option<Trouble>,
 }
 
@@ -68,7 +65,7 @@ impl IdleReason {
 // === impl TopicState ===
 
 impl TopicState {
-    /// Those that a topic of the settings can be in.
+    /// All states that a topic of the settings can be in.
     const ALL: [Self; 8] = [
         Self::Starting,
         Self::Crawling,
@@ -97,7 +94,7 @@ impl StatusBoard {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let options = Opts::new(
             "sitescout_topic_state",
-            "1 for what a topic does now, 0 for what it does not",
+            "1 for the current state of a topic, 0 for all others",
         );
         let gauge = IntGaugeVec::new(options, &["topic", "state", "reason"]);
         Self {
@@ -109,23 +106,21 @@ impl StatusBoard {
         }
     }
 
-    /// A topic is to be crawled for.
     pub(super) fn add(&self, topic: &str) {
-        let nothing = KnownTopic {
+        let topic_at_start = KnownTopic {
             state: TopicState::Starting,
             totals: TopicTotals::default(),
             trouble: None,
         };
-        self.lock().topics.insert(topic.to_owned(), nothing);
+        self.lock().topics.insert(topic.to_owned(), topic_at_start);
         self.show(topic, TopicState::Starting);
     }
 
-    /// A topic is no longer crawled for.
     pub(super) fn remove(&self, topic: &str) {
         self.lock().topics.remove(topic);
         for state in TopicState::ALL {
             let (name, reason) = state.names();
-            // It was shown, or it is gone already.
+            // Fails only if the series does not exist.
             let _ = self.gauge.remove_label_values(&[topic, name, reason]);
         }
     }
@@ -137,7 +132,7 @@ impl StatusBoard {
         self.show(topic, state);
     }
 
-    /// What a topic does, if it is crawled for.
+    /// None if the topic has no loop.
     pub(super) fn state(&self, topic: &str) -> Option<TopicState> {
         self.lock().topics.get(topic).map(|known| known.state)
     }
@@ -148,19 +143,17 @@ impl StatusBoard {
         }
     }
 
-    /// What keeps a topic from going on, through no fault of any site.
+    /// Sets or clears the local failure that stops a topic.
     pub(super) fn set_trouble(&self, topic: &str, trouble: Option<Trouble>) {
         if let Some(known) = self.lock().topics.get_mut(topic) {
             known.trouble = trouble;
         }
     }
 
-    /// The trouble of our own that a topic has, if any.
     pub(super) fn trouble(&self, topic: &str) -> Option<Trouble> {
         self.lock().topics.get(topic)?.trouble
     }
 
-    /// The service is asked to end.
     pub(super) fn stop(&self) {
         self.lock().is_stopping = true;
     }
@@ -177,10 +170,7 @@ impl StatusBoard {
     }
 
     /// A line for `systemctl status`: "3 topics, 1,204 relevant, pprs 6.1".
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "for people, two digits are enough"
-    )]
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
     pub(super) fn status(&self) -> String {
         let known = self.lock();
         let topics = known.topics.values();

@@ -1,10 +1,9 @@
-//! Pauses and blocks: they live in the store, and the daemon follows what is written there.
+//! Pauses and blocks: kept in the store, with copies in memory that the crawlers read.
 //!
-//! What comes through the API of this daemon is in force when its request is answered. What another
-//! process writes into the same store is in force some seconds later.
+//! A change through the API of this daemon is in force when its request is answered. A change by
+//! another process in the same store is in force at most [`INTERVAL`] later.
 //!
-//! Invariant: the copies that crawlers look at are changed under one lock, and never to a state
-//! that is older than the store's.
+//! Invariant: the copies are changed under one lock, and never to a state older than the store's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,16 +18,16 @@ use crate::web::SiteId;
 
 use super::DaemonState;
 
-/// The store is looked at so often.
+/// How often the store is checked for changes by other processes.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Keeps pauses and blocks as the store has them.
+/// Keeps the copies of pauses and blocks equal to the store.
 pub(super) struct Steering {
     store: Arc<dyn EditStore>,
     pages: Arc<PageSource>,
     state: watch::Sender<DaemonState>,
-    /// What the store's counter showed when the copies were last made; none while they may differ
-    /// from the store. Held while a copy changes.
+    /// The store's steering counter when the copies were last made; none while they may differ from
+    /// the store. Locked while a copy changes.
     seen: Mutex<Option<u64>>,
 }
 
@@ -46,14 +45,14 @@ impl Steering {
         }
     }
 
-    /// Pauses a topic, or lets it go on.
+    /// Pauses or resumes a topic.
     pub(super) async fn pause(
         &self,
         name: &str,
         topic: TopicId,
         is_paused: bool,
     ) -> Result<(), StoreError> {
-        let _alone = self.seen.lock().await;
+        let _exclusive = self.seen.lock().await;
         self.store.edit(Edit::Pause { topic, is_paused }).await?;
         self.state.send_modify(|state| {
             let paused = Arc::make_mut(&mut state.paused);
@@ -66,8 +65,8 @@ impl Steering {
         Ok(())
     }
 
-    /// Blocks a host, or lets it be asked again. If the request breaks off in between, the host
-    /// stays blocked until the store is looked at.
+    /// Blocks or unblocks a host. If the request is cancelled half-way, the host stays blocked until
+    /// the next check of the store.
     pub(super) async fn block(&self, site: &SiteId, edit: Edit) -> Result<(), StoreError> {
         let mut seen = self.seen.lock().await;
         let before = seen.take();
@@ -81,20 +80,20 @@ impl Steering {
         edited.map(|_| ())
     }
 
-    /// Takes up what other processes have changed, until it is dropped.
+    /// Applies changes by other processes, until it is dropped.
     pub(super) async fn follow(self: Arc<Self>) {
         loop {
             sleep(INTERVAL).await;
-            if let Err(error) = self.look().await {
-                tracing::error!(%error, "pauses and blocks cannot be read from the store");
+            if let Err(error) = self.refresh().await {
+                tracing::error!(%error, "cannot read pauses and blocks from the store");
             }
         }
     }
 
-    /// Takes up what has changed since the last look.
-    async fn look(&self) -> Result<(), StoreError> {
+    /// Renews the copies if the store has changed since they were made.
+    async fn refresh(&self) -> Result<(), StoreError> {
         let mut seen = self.seen.lock().await;
-        // Read first: what changes meanwhile is taken up the next time.
+        // Read first: what changes meanwhile is applied the next time.
         let steering = self.store.steering().await?;
         if *seen == Some(steering) {
             return Ok(());
@@ -113,7 +112,7 @@ impl Steering {
     }
 }
 
-/// The topics that are paused.
+/// The names of the paused topics.
 pub(super) async fn paused(store: &dyn EditStore) -> Result<BTreeSet<String>, StoreError> {
     let mut paused = BTreeSet::new();
     for (name, topic) in store.topics().await? {

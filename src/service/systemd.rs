@@ -1,6 +1,7 @@
-//! What systemd is told. Where there is none, nobody is told, and nothing else changes.
+//! Notifications to systemd (`sd_notify`); without systemd they do nothing.
 //!
-//! Invariant: telling never waits. Who does not read is told again later.
+//! Invariant: sending never blocks. Status, readiness and watchdog pings that the socket does not
+//! take are sent again at the next tick.
 
 use std::env;
 use std::io;
@@ -12,22 +13,22 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The way to systemd.
+/// The notification socket, if the process runs under systemd.
 pub(super) struct Systemd {
     socket: Option<UnixDatagram>,
-    /// How long systemd waits for a sign of life, if it does.
+    /// The watchdog timeout, if the unit sets one.
     watchdog: Option<Duration>,
-    /// Whether it was told that the service is ready.
+    /// Whether `READY=1` was sent.
     is_ready: bool,
 }
 
 // === impl Systemd ===
 
 impl Systemd {
-    /// Finds out from the environment whether anybody listens.
+    /// Connects to the socket that the environment names.
     pub(super) fn find() -> Self {
         let socket = connect().unwrap_or_else(|error| {
-            tracing::warn!(%error, "systemd cannot be told how the service is");
+            tracing::warn!(%error, "cannot connect to the systemd notification socket");
             None
         });
         Self {
@@ -41,28 +42,26 @@ impl Systemd {
         self.watchdog
     }
 
-    /// Tells how the service is, once whether it is ready, and that it lives if it does.
-    pub(super) fn tell(&mut self, status: &str, is_ready: bool, is_alive: bool) {
-        let mut told = vec![NotifyState::Status(status)];
+    /// Sends the status line, `READY=1` once, and the watchdog ping unless a loop is stuck.
+    pub(super) fn report(&mut self, status: &str, is_ready: bool, is_alive: bool) {
+        let mut messages = vec![NotifyState::Status(status)];
         let becomes_ready = is_ready && !self.is_ready;
         if becomes_ready {
-            told.push(NotifyState::Ready);
+            messages.push(NotifyState::Ready);
         }
         if is_alive && self.watchdog.is_some() {
-            told.push(NotifyState::Watchdog);
+            messages.push(NotifyState::Watchdog);
         }
-        let is_told = self.notify(&told);
-        self.is_ready |= becomes_ready && is_told;
+        let is_sent = self.notify(&messages);
+        self.is_ready |= becomes_ready && is_sent;
     }
 
-    /// The settings are being read again.
     pub(super) fn reloading(&self) {
         let now = NotifyState::monotonic_usec_now();
         let states = [Some(NotifyState::Reloading), now.ok()];
         self.notify(&states.into_iter().flatten().collect::<Vec<_>>());
     }
 
-    /// They are read.
     pub(super) fn reloaded(&self) {
         if self.is_ready {
             self.notify(&[NotifyState::Ready]);
@@ -73,7 +72,7 @@ impl Systemd {
         self.notify(&[NotifyState::Stopping]);
     }
 
-    /// Says whether it was told.
+    /// Returns whether the states were sent.
     fn notify(&self, states: &[NotifyState<'_>]) -> bool {
         let Some(socket) = &self.socket else {
             return true;
@@ -83,7 +82,7 @@ impl Systemd {
     }
 }
 
-/// The socket that the environment names. A name that begins with `@` stands in no directory.
+/// Connects to `NOTIFY_SOCKET`. A name that begins with `@` is in the abstract namespace.
 fn connect() -> io::Result<Option<UnixDatagram>> {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The life of one topic: crawling, draining, idle for a reason, and crawling again.
+//! The loop of one topic: crawling, draining, idle for a reason, and crawling again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::telemetry::{Heartbeat, clock};
 use super::status_board::{IdleReason, StatusBoard, TopicState};
 use super::{DaemonState, PlannedTopic};
 
-/// An idle topic comes round so often.
-const GLANCE: Duration = Duration::from_secs(5);
+/// How often an idle topic beats and checks whether there is work again.
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Crawls for one topic as long as the service runs.
 pub(super) struct TopicLoop {
@@ -25,7 +25,7 @@ pub(super) struct TopicLoop {
     pub(super) slots: Arc<CrawlerSlots>,
     pub(super) metrics: CrawlMetrics,
     pub(super) board: Arc<StatusBoard>,
-    /// One for the whole life of the loop: who hangs in the store is stuck, too.
+    /// One for the whole life of the loop: a loop that hangs in the store is stuck, too.
     pub(super) heartbeat: Arc<Heartbeat>,
 }
 
@@ -46,30 +46,30 @@ impl TopicLoop {
             let Some(topic) = topics.find(|topic| topic.crawl.name() == self.name) else {
                 return Ok(());
             };
-            if let Some(reason) = now.reason_to_rest(&self.name) {
-                // Its list follows the settings, and it takes start sites, also while it rests; but
-                // not while there is no room to write that down.
+            if let Some(reason) = now.idle_reason(&self.name) {
+                // An idle topic still takes new start sites and list settings, which is a write to
+                // the store: not while the disk is full.
                 if !now.is_disk_low {
                     self.open(topic).await?;
                 }
                 let totals = self.totals().await?;
                 self.show(TopicState::Idle(reason), totals.as_ref());
-                self.rest(&mut state, reason).await?;
+                self.wait_idle(&mut state, reason).await?;
                 continue;
             }
             let (reason, totals) = self.crawl(topic, &now, state.clone()).await?;
-            // The second cannot be: nobody sets a limit here.
+            // `PagesSpent` cannot happen: the daemon sets no limit on pages.
             if matches!(reason, EndReason::Stopped | EndReason::PagesSpent) {
                 continue;
             }
             let idle = IdleReason::Ended(reason);
             tracing::info!(topic = self.name, reason = idle.name(), "idle");
             self.show(TopicState::Idle(idle), Some(&totals));
-            self.rest(&mut state, idle).await?;
+            self.wait_idle(&mut state, idle).await?;
         }
     }
 
-    /// Opens the topic in the store, as it is planned now.
+    /// Opens the topic in the store with the current plan.
     async fn open(&self, topic: &PlannedTopic) -> Result<ExternalCrawler, StoreError> {
         let (store, fetcher) = (Arc::clone(&self.store), Arc::clone(&self.fetcher));
         let crawl = topic.crawl.clone();
@@ -92,17 +92,17 @@ impl TopicLoop {
             .with_trouble_listener(Box::new(move |trouble| board.set_trouble(&name, trouble)));
         let totals = self.totals().await?;
         self.show(TopicState::Crawling, totals.as_ref());
-        let other_orders = async {
-            let other = |state: &DaemonState| {
+        let stop = async {
+            let has_changed = |state: &DaemonState| {
                 state.edition != now.edition
                     || state.is_stopping
-                    || state.reason_to_rest(&self.name).is_some()
+                    || state.idle_reason(&self.name).is_some()
             };
-            // The service outlives its loops.
-            let _ = state.wait_for(other).await;
+            // The sender is not dropped before the loops end.
+            let _ = state.wait_for(has_changed).await;
             self.show(TopicState::Draining, None);
         };
-        let tell = |verdict: &JudgedSite, totals: &TopicTotals| {
+        let on_verdict = |verdict: &JudgedSite, totals: &TopicTotals| {
             tracing::info!(
                 topic = self.name,
                 site = %verdict.site,
@@ -114,26 +114,26 @@ impl TopicLoop {
             );
             self.board.count(&self.name, totals);
         };
-        let ended = external.crawl(other_orders, tell).await;
+        let ended = external.crawl(stop, on_verdict).await;
         self.board.set_trouble(&self.name, None);
         ended
     }
 
-    /// Beats until there are other state, or until `is_due` says so.
-    async fn rest(
+    /// Beats until the state changes, or there is work to do.
+    async fn wait_idle(
         &self,
         state: &mut watch::Receiver<DaemonState>,
         idle: IdleReason,
     ) -> Result<(), StoreError> {
         loop {
             self.heartbeat.beat();
-            if timeout(GLANCE, state.changed()).await.is_ok() || self.is_due(idle).await? {
+            if timeout(IDLE_INTERVAL, state.changed()).await.is_ok() || self.is_due(idle).await? {
                 return Ok(());
             }
         }
     }
 
-    /// Whether a crawl that ended for this reason would find something to do by now.
+    /// Whether a crawl that ended for this reason has work again.
     async fn is_due(&self, idle: IdleReason) -> Result<bool, StoreError> {
         let Some(topic) = self.topic_id().await? else {
             return Ok(false);
@@ -157,7 +157,7 @@ impl TopicLoop {
         Ok(own.map(|(_, topic)| topic))
     }
 
-    /// How the topic stands; none before it was first opened.
+    /// None before the topic was first opened.
     async fn totals(&self) -> Result<Option<TopicTotals>, StoreError> {
         match self.topic_id().await? {
             Some(topic) => self.store.totals(topic).await.map(Some),

@@ -1,7 +1,7 @@
-//! Claims: handing sites out, and taking them back.
+//! Claims: handing sites out, and putting them back.
 //!
-//! Invariants: a site that is handed out has one claim, and stands in no index. Numbers of claims
-//! only grow, so that a report under an earlier claim is known to be late.
+//! Invariants: a claimed site has one claim and is in no index. Claim numbers only grow, so that a
+//! report under an earlier claim is recognised as stale.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,14 +23,14 @@ use super::{
     TopicTotals,
 };
 
-/// A topic that waits until no other site is being visited is waited for so long after it last asked: it
+/// How long other topics hold back for one that waits to visit a site alone, after its last request: it
 /// may have been paused since.
 const WAITED_FOR: Duration = Duration::from_secs(30);
 
-/// A key of an index, and the site that it stands for.
+/// A key of an index, and its site.
 type Place = (Vec<u8>, SiteId);
 
-/// Where the site is that is visited before any other.
+/// Where the site is that must be visited before any other.
 enum FirstAlone {
     Here(Place),
     /// In another topic.
@@ -135,7 +135,7 @@ impl State {
                 continue;
             }
             let (topic, site) = place_in(&key)?;
-            tracing::warn!(%site, "a claim was not renewed in time, and is given to another visitor");
+            tracing::warn!(%site, "a claim expired without renewal; the site will be handed out again");
             suspects::put_back(changes, topic, &site)?;
             let mut record = topic_record(changes, topic)?;
             let mut known = site_record(changes, topic, &site)?;
@@ -159,9 +159,9 @@ impl State {
         Ok(())
     }
 
-    /// The site that is visited alone before anything else is handed out, if there is one. A death
-    /// counts only if nothing else was handed out before: a process that always dies of a later
-    /// site would never learn of which.
+    /// The site to visit alone before anything else is handed out, if there is one. A death counts
+    /// only if nothing else was handed out before; otherwise a process that always dies of a later
+    /// site would never find out which.
     fn first_alone(
         &self,
         changes: &Transaction<'_, dyn Engine>,
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// Gives claims more time; those that have ended are left out.
+/// Extends claims; those that have ended are left out.
 pub(super) fn renew(
     changes: OpenTransaction<'_, '_>,
     claims: Vec<Claim>,
@@ -213,8 +213,7 @@ pub(super) fn renew(
     Ok(renewed)
 }
 
-/// Sites to be handed out: those that were deferred and are due, some that are to be looked at again,
-/// and the best of the border.
+/// Sites to hand out: deferred ones that are due, some rechecks, and the best of the border.
 fn choose(
     changes: &Transaction<'_, dyn Engine>,
     topic: TopicId,
@@ -283,7 +282,7 @@ fn hand_out(changes: OpenTransaction<'_, '_>, claim: Claim) -> Result<ClaimedSit
             None
         }
         Phase::Due(_) | Phase::Recheck(_) => Some(known.phase),
-        Phase::Taken | Phase::Judged => return Err(damaged("it stands in two places")),
+        Phase::Taken | Phase::Judged => return Err(damaged("it is in two indexes")),
     };
     let record = ClaimRecord {
         owner: claim.owner.0,
@@ -323,7 +322,7 @@ pub(super) fn held(
 }
 
 fn read_claim(key: &[u8], value: &[u8]) -> Result<ClaimRecord, StoreError> {
-    // In its first form, that of a site of the border was empty.
+    // The first version stored nothing for sites of the border.
     if value.is_empty() {
         Ok(ClaimRecord {
             owner: 0,
@@ -342,9 +341,8 @@ fn place_in(key: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
     place.ok_or_else(|| StoreError::damaged(key, "it names no site"))
 }
 
-/// Puts a site that was handed out back into the border, at the rank it had there, or if it
-/// has a verdict, among those that are due, where it was. A deferred one was due, so it need
-/// not wait any longer.
+/// Puts a claimed site back into the border, at the rank it had there, or if it has a verdict, into the
+/// index where it was. A deferred one was due, so it need not wait any longer.
 pub(super) fn put_back(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -377,8 +375,7 @@ pub(super) fn put_back(
     Ok(())
 }
 
-/// Sites that were handed out go back to where they were: the process that held them is gone, as this
-/// one has the store to itself.
+/// Puts all claimed sites back: the process that held them is gone, as this one has the store locked.
 pub(super) fn put_back_all(
     changes: OpenTransaction<'_, '_>,
     was_killed: bool,

@@ -1,8 +1,7 @@
 //! How a crawl went, from its first page to its last: the paper's figures 6 and 7 as data.
 //!
 //! Invariant: a curve has at most [`MOST_POINTS`] points, evenly spaced in pages, whatever the
-//! length of the crawl. When there are too many, every second is forgotten and the steps
-//! become twice as long; so the record stays below seven kilobytes.
+//! length of the crawl. When there are too many, every second is dropped and the step doubles; so the record stays below seven kilobytes.
 
 use std::time::SystemTime;
 
@@ -24,7 +23,7 @@ const MOST_POINTS: usize = 200;
 /// The pages between two points of a young crawl.
 const FIRST_STEP: u64 = 10;
 
-/// How a crawl stood after some pages.
+/// The state of a crawl after some pages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CurvePoint {
     /// The pages downloaded until then.
@@ -45,7 +44,7 @@ pub struct CurvePoint {
     pub(crate) at: SystemTime,
 }
 
-/// A curve as it is kept.
+/// A curve as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Curve {
     step: u64,
@@ -66,7 +65,7 @@ struct PointRecord {
     at: u64,
 }
 
-/// Adds a point if it is time for one; says from how many pages on it is time for the next.
+/// Adds a point if one is due; returns the number of pages at which the next is.
 pub(super) fn extend(
     changes: &mut Transaction<'_, dyn Engine>,
     topic: TopicId,

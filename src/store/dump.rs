@@ -1,14 +1,16 @@
 //! Everything in a store, line by line: for backups, and for moving to another store.
 //!
-//! A dump holds records, not indexes: those follow from the records and are built anew when
-//! a dump is read; the questions for editors when the store is opened for the first time.
+//! A dump holds records, not indexes: those are rebuilt when a dump is read; the queue for editors when
+//! the store is opened for the first time.
 //!
 //! Invariant: a store read from the dump of another one hands out the same sites in the
 //! same order, and shows the same verdicts under the same numbers.
 
 use std::net::IpAddr;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use super::curve::Curve;
 use super::engine::{Engine, Entry};
@@ -23,11 +25,11 @@ use super::versions;
 use super::{Progress, Rank, StoreError, TopicId};
 use crate::web::SiteId;
 
-/// The form of dumps.
+/// The version of the dump format.
 const FORMAT: u32 = 4;
 
 /// The kinds of records in a dump, in this order, so that a topic comes before its sites, and
-/// a verdict before what is said about it.
+/// a verdict before decisions on it.
 const KINDS: [u8; 15] = [
     kind::STORE,
     kind::TOPIC,
@@ -45,6 +47,17 @@ const KINDS: [u8; 15] = [
     kind::DECISION,
     kind::BLOCK,
 ];
+
+/// Moving everything from one store to another.
+#[async_trait]
+pub trait DumpStore: Send + Sync {
+    /// Every record, in an order in which `load` accepts them. Concurrent writes may be included in
+    /// part.
+    fn dump(&self) -> mpsc::Receiver<Result<DumpLine, StoreError>>;
+
+    /// Adds records from the dump of another store. Durable when it returns.
+    async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError>;
+}
 
 /// One record of a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,13 +137,13 @@ enum DumpedRecord {
         host: String,
         block: BlockRecord,
     },
-    /// The last line: so many stood before it.
+    /// The last line, with the number of lines before it.
     End {
         records: u64,
     },
 }
 
-/// All records, in order; `send` says whether anybody still listens.
+/// All records, in order, until `send` returns false.
 pub(super) fn dump(
     engine: &dyn Engine,
     mut send: impl FnMut(Result<DumpLine, StoreError>) -> bool,
@@ -163,7 +176,7 @@ impl DumpLine {
 }
 
 fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
-    let damaged = || StoreError::damaged(key, "its key is none");
+    let damaged = || StoreError::damaged(key, "its key is malformed");
     let text = |bytes: &[u8]| {
         let text = String::from_utf8(bytes.to_vec());
         text.map_err(|_| damaged())
@@ -249,7 +262,7 @@ fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
     })
 }
 
-/// Puts a dumped record where it belongs, with the indexes that follow from it.
+/// Writes a dumped record, with the index entries that follow from it.
 pub(super) fn load(
     changes: &mut Transaction<'_, dyn Engine>,
     DumpLine(line): DumpLine,
@@ -263,7 +276,7 @@ pub(super) fn load(
         }
         DumpedRecord::Topic { number, mut topic } => {
             changes.put(keys::topic(&topic.name), &TopicNumber(number));
-            // Who was handed out is not any more.
+            // Claims are not dumped: claimed sites are put back.
             topic.totals.border += topic.totals.taken;
             topic.totals.taken = 0;
             changes.put(keys::topic_record(TopicId(number)), &topic);
@@ -281,8 +294,7 @@ pub(super) fn load(
             edge,
         } => {
             let (target, source) = (parsed(&target)?, parsed(&source)?);
-            // By the platforms that everybody knows. A store that is read from a dump is
-            // counted by those of the operator when it is opened.
+            // By the built-in platforms. Those of the operator are applied when the store is opened.
             let domain = source.registrable_domain();
             changes.put(keys::edge(TopicId(topic), &target, domain, &source), &edge);
         }

@@ -15,7 +15,7 @@ use super::transaction::{OpenTransaction, Transaction};
 use super::versions;
 use super::{NewEdge, StoreError, TopicId};
 
-/// How many times in a row a site may lead to another one.
+/// Maximum length of a chain of aliases.
 const MAX_ALIASES: usize = 5;
 
 /// The weights of the edges to a site that come from one registrable domain.
@@ -36,8 +36,8 @@ impl OpenTopic {
         }
     }
 
-    /// Takes a site up because another one recommends it, unless the registrable domain of that one
-    /// has brought its share already: one page of links must not fill the border.
+    /// Adds a recommended site to the border, unless the registrable domain of the source has reached
+    /// its limit: one page of links must not fill the border.
     fn discover_for(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -61,8 +61,8 @@ impl OpenTopic {
         Ok(found)
     }
 
-    /// Where an edge to this page ends: at its site, or at the one that the site leads to.
-    /// None if the edge is not worth keeping.
+    /// The target of an edge to this page: its site, or the one of which that is an alias. None if the
+    /// edge is not worth keeping.
     fn end_of_edge(
         &self,
         changes: &Transaction<'_, dyn Engine>,
@@ -90,7 +90,7 @@ impl OpenTopic {
         Ok(Some(entrance))
     }
 
-    /// Adds an edge, or gives an old one new weights, and ranks its target anew.
+    /// Adds an edge, or updates its weights, and re-ranks its target.
     pub(super) fn recommend(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -142,7 +142,7 @@ impl OpenTopic {
         Ok(())
     }
 
-    /// A site that only leads to another one leaves its edges to that one.
+    /// Moves the edges of an alias to the site it redirects to.
     pub(super) fn inherit(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -200,7 +200,7 @@ impl DomainSum {
     }
 }
 
-/// Forgets the recommendations of a site.
+/// Removes the edges from a site.
 pub(super) fn forget_edges(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,

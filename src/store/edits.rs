@@ -1,7 +1,7 @@
-//! What people do to the records.
+//! What an edit changes.
 //!
-//! Invariant: an edit is a transaction like any other order; what it says is kept apart from
-//! what the machine found, and changes nothing of it.
+//! Invariant: an edit is a transaction like any other command; it is stored apart from the verdicts of
+//! the crawl, and changes none of them.
 
 use crate::config::HostLists;
 use crate::telemetry::clock;
@@ -17,7 +17,7 @@ use super::upkeep::make_due;
 use super::versions;
 use super::{Edit, Edited, Opinion, REJUDGED, StoreError, TopicId};
 
-/// The longest note that is kept, in bytes; so that no record is too long.
+/// Maximum length of a note in bytes, so that no record is too long.
 const NOTE_BYTES: usize = 2_000;
 
 impl State {
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Blocks a host for all topics, or lets it in again.
+    /// Blocks or unblocks a host for all topics.
     fn block(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -181,7 +181,7 @@ fn recheck(
     let first = records::seconds(REJUDGED);
     match known.phase {
         Phase::Border { .. } => Ok(Edited::NotVisited),
-        // Somebody is on the way.
+        // It is being visited.
         Phase::Taken => Ok(Edited::Unchanged),
         Phase::Due(due) if due == first => Ok(Edited::Unchanged),
         Phase::Due(due) => {

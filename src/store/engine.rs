@@ -1,12 +1,15 @@
-//! An ordered map of bytes: all that a store needs of what is under it.
+//! An ordered map of bytes: the interface to what is under a store.
 //!
-//! Promises of every engine: `apply` is atomic, and seen by whoever reads afterwards. What
-//! was applied before `sync` returned survives the machine losing power, if each `apply` was
-//! followed by a `sync` before the next. Keys come in the order of their bytes.
+//! Guarantees of every engine: `apply` is atomic, and seen by all later reads. What was applied before
+//! `sync` returned survives loss of power, if each `apply` was followed by a `sync` before the next.
+//! Keys come in the order of their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::{PoisonError, RwLock};
+
+use crate::config::StoreSettings;
 
 use super::StoreError;
 
@@ -46,11 +49,31 @@ pub(super) trait Engine: Send + Sync + 'static {
         false
     }
 
-    /// Notes that this process ends in order, or by a failure that no site has caused.
+    /// Records that this process exits by itself, or after a failure that no site has caused.
     fn note_end(&self) {}
 }
 
-/// The twin of the disk, for tests and for crawls that need not be remembered.
+/// The life cycle of an engine that keeps its records in a directory.
+///
+/// A store that was marked as ready and has lost its records is refused, and so is one whose import
+/// was not finished.
+pub(super) trait DiskEngine: Engine + Sized {
+    /// Whether there is a store in a directory.
+    fn is_in(directory: &Path) -> bool;
+
+    /// Opens the store in a directory, or creates one, which is not marked as ready yet.
+    fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError>;
+
+    /// Marks that the first record was synced. From now on an empty store is an error.
+    fn mark_ready(&self) -> Result<(), StoreError>;
+
+    /// Creates a store that cannot be opened until [`Self::finish_import`].
+    fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError>;
+
+    fn finish_import(directory: &Path) -> Result<(), StoreError>;
+}
+
+/// Without a disk, for tests and for crawls that need not survive.
 #[derive(Debug, Default)]
 pub(super) struct MemoryEngine {
     map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -64,7 +87,7 @@ pub(super) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A scan copies so many entries at a time, so that it holds no lock while it is read.
+/// Entries that a scan copies at a time, so that it holds no lock between them.
 const PORTION: usize = 256;
 
 impl Engine for MemoryEngine {

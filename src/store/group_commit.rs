@@ -1,14 +1,14 @@
-//! One writer, and as many commands in each commit as came while the last one was under way.
+//! Group commit: one thread, which batches the commands that arrived during the last commit.
 //!
-//! To sync a disk takes milliseconds, whatever the number of commands behind it. So commands
-//! that wait are carried out together, applied at once and synced once; only then is any of
-//! them answered. A group that changes nothing is neither applied nor synced.
+//! A sync takes milliseconds, however many commands it covers. So waiting commands are carried out
+//! together, applied at once and synced once; only then does any of them get its reply. A batch that
+//! changes nothing is neither applied nor synced.
 //!
 //! Invariant: whatever is applied is synced before anything else is applied, whether it promises
-//! durability or not: of several groups that were not synced, a power cut may keep the later
-//! ones and lose what they build on, and with it what was synced before (see `sled_engine`). An
-//! command is answered with success only after that sync. After an error of the engine nothing is
-//! written any more: what is on the disk is whole, and what followed was never promised.
+//! durability or not: of several unsynced batches, a power cut may keep the later ones and lose what
+//! they build on, and with it what was synced before (see `sled_engine`). A command succeeds only after
+//! that sync. After an error of the engine nothing more is written: what is on disk is consistent, and
+//! nothing after it was acknowledged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,21 +35,21 @@ use super::{
     TopicOpening, VisitOutcome,
 };
 
-/// So many commands may wait.
+/// Capacity of the queue.
 const QUEUE_LENGTH: usize = 1_024;
 
-/// So many commands share a commit, so that the first is not kept waiting by the last.
+/// Maximum number of commands in a commit, so that the first does not wait long for the last.
 const GROUP_LENGTH: usize = 256;
 
-/// A reader that commits overtake tries so often.
+/// How often a read is retried when a commit overtakes it.
 const TRIES: usize = 8;
 
-/// A reader waits so long for a commit, and then takes what there is.
+/// How long a read waits for a commit to end before it goes ahead.
 const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the writer can be asked to do.
+/// A change that the commit thread carries out, with the channel for its result.
 pub(super) enum Command {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
@@ -61,36 +61,36 @@ pub(super) enum Command {
     AcceptClock(Reply<()>),
 }
 
-/// A handle to the writer.
+/// A handle to the commit thread.
 #[derive(Clone)]
 pub(super) struct CommitQueue {
     queue: mpsc::Sender<Command>,
     notes: Arc<Notes>,
 }
 
-/// What the writer lets others know.
+/// What the commit thread shares with its handles.
 #[derive(Default)]
 struct Notes {
-    /// Why nothing is written any more: whoever comes later is to know it, too.
+    /// Why nothing more is written; returned for later commands, too.
     failure: OnceLock<StoreError>,
     /// The number of the last verdict that is durable.
     durable: AtomicU64,
     /// The number of the last durable change of each list.
     heads: watch::Sender<Heads>,
-    /// Odd while something was applied that is not synced yet; it grows with every change of that.
+    /// A sequence lock: odd while something is applied but not synced, incremented at each change.
     commit: Mutex<u64>,
     is_at_rest: Condvar,
-    /// Where commits are noted, if anybody wants to know.
-    figures: OnceLock<CommitMetrics>,
+    /// Unset in tools without metrics.
+    metrics: OnceLock<CommitMetrics>,
 }
 
-/// A command that was carried out and waits to be answered.
+/// Sends the reply of a command after the commit, whose error it gets.
 type Answer = Box<dyn FnOnce(Option<&StoreError>) + Send>;
 
 // === impl CommitQueue ===
 
 impl CommitQueue {
-    /// Starts the thread, after checking that the store is in order.
+    /// Starts the thread, after checking the store.
     pub(super) fn start(
         engine: Arc<dyn Engine>,
         settings: StoreSettings,
@@ -105,7 +105,7 @@ impl CommitQueue {
         let notes = Arc::new(Notes::default());
         commit(&*engine, transaction, &notes)?;
         keep_up(&*engine, &mut state, &notes)?;
-        notes.tell_durable(&*engine)?;
+        notes.publish_durable(&*engine)?;
         let (queue, commands) = mpsc::channel(QUEUE_LENGTH);
         let shared = Arc::clone(&notes);
         let started = thread::Builder::new()
@@ -124,25 +124,25 @@ impl CommitQueue {
         self.notes.durable.load(Ordering::Acquire)
     }
 
-    /// Reads between two commits if that can be had, so that nothing is seen that is not durable,
-    /// nor anything missed that is about to move. Who reads so long that commits overtake it, as
-    /// through a whole list, sees what [`CommitQueue::durable`] lets it.
+    /// Reads between two commits if possible, so that nothing is seen that is not durable, and nothing
+    /// missed that is being moved. A read that commits overtake repeatedly, such as one of a whole
+    /// list, must rely on [`CommitQueue::durable`].
     pub(super) fn read_between_commits<T>(&self, read: impl Fn() -> T) -> T {
         self.notes.read_between_commits(read)
     }
 
-    /// How far the sequence and the lists have come, as they grow.
+    /// The last durable numbers, as they grow.
     pub(super) fn heads(&self) -> watch::Receiver<Heads> {
         self.notes.heads.subscribe()
     }
 
-    /// Notes from now on how long commits take, and what caps drop.
-    pub(super) fn measure_commits(&self, figures: CommitMetrics) {
-        // Who came first is told; there is no second one in a process.
-        let _ = self.notes.figures.set(figures);
+    /// Measures from now on how long commits take, and what caps drop.
+    pub(super) fn measure_commits(&self, metrics: CommitMetrics) {
+        // The first call wins; a process has one registry.
+        let _ = self.notes.metrics.set(metrics);
     }
 
-    /// Hands a command over and waits until it is carried out.
+    /// Queues a command and waits until it is committed.
     pub(super) async fn submit<T>(
         &self,
         command: impl FnOnce(Reply<T>) -> Command,
@@ -150,7 +150,7 @@ impl CommitQueue {
         let (reply, answer) = oneshot::channel();
         let gone = || {
             let failure = self.notes.failure.get().cloned();
-            failure.unwrap_or_else(|| StoreError::Closed("its thread has ended".to_owned()))
+            failure.unwrap_or_else(|| StoreError::Closed("the commit thread has ended".to_owned()))
         };
         self.queue.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
@@ -174,12 +174,12 @@ fn run(
         let committed = commit(engine, transaction, notes);
         let committed = committed.and_then(|()| keep_up(engine, &mut state, notes));
         let dropped = state.take_dropped();
-        if let Some(figures) = notes.figures.get() {
-            figures.count(dropped);
+        if let Some(metrics) = notes.metrics.get() {
+            metrics.count(dropped);
         }
         let failure = committed.err();
         if let Some(error) = &failure {
-            tracing::error!(%error, "the store writes no more");
+            tracing::error!(%error, "the store failed and accepts no more writes");
             engine.note_end();
             // Set once: the thread ends below.
             let _ = notes.failure.set(error.clone());
@@ -193,7 +193,7 @@ fn run(
     }
 }
 
-/// Applies what was changed, and syncs it before anything else can be applied.
+/// Applies the changes, and syncs them before anything else can be applied.
 fn commit(
     engine: &dyn Engine,
     transaction: Transaction<'_, dyn Engine>,
@@ -206,15 +206,15 @@ fn commit(
     let started = Instant::now();
     notes.begin_commit();
     let committed = engine.apply(changes).and_then(|()| engine.sync());
-    let committed = committed.and_then(|()| notes.tell_durable(engine));
+    let committed = committed.and_then(|()| notes.publish_durable(engine));
     notes.end_commit();
-    if let Some(figures) = notes.figures.get() {
-        figures.duration.observe(started.elapsed().as_secs_f64());
+    if let Some(metrics) = notes.metrics.get() {
+        metrics.duration.observe(started.elapsed().as_secs_f64());
     }
     committed
 }
 
-/// Does what is to be done before anybody is answered, a portion at a time.
+/// Does pending upkeep, which comes before any reply, one transaction per portion.
 fn keep_up(engine: &dyn Engine, state: &mut State, notes: &Notes) -> Result<(), StoreError> {
     while state.has_upkeep() {
         let mut transaction = Transaction::new(engine);
@@ -237,7 +237,7 @@ impl Notes {
         self.is_at_rest.notify_all();
     }
 
-    /// The number of the present commit; none while one is under way.
+    /// The number of the last commit; none while one is under way.
     fn commit(&self) -> Option<u64> {
         Some(*self.lock_commit()).filter(|number| number.is_multiple_of(2))
     }
@@ -255,8 +255,7 @@ impl Notes {
         read()
     }
 
-    /// The number of the present commit, after the one under way has ended; none if that takes too
-    /// long.
+    /// The number of the last commit, after the one under way has ended; none if that takes too long.
     fn wait_for_rest(&self) -> Option<u64> {
         let is_busy = |number: &mut u64| !number.is_multiple_of(2);
         let at_rest = &self.is_at_rest;
@@ -269,8 +268,8 @@ impl Notes {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the engine has now is durable.
-    fn tell_durable(&self, engine: &dyn Engine) -> Result<(), StoreError> {
+    /// Publishes that everything in the engine is durable.
+    fn publish_durable(&self, engine: &dyn Engine) -> Result<(), StoreError> {
         let store: Option<StoreRecord> = Transaction::new(engine).get(keys::STORE)?;
         let store = store.unwrap_or_default();
         let before = self.durable.swap(store.last_seq, Ordering::AcqRel);
@@ -305,8 +304,8 @@ fn carry_out(
 ) -> Answer {
     match command {
         Command::OpenTopic(topic, reply) => {
-            if let Some(figures) = notes.figures.get() {
-                figures.add_topic(&topic.name);
+            if let Some(metrics) = notes.metrics.get() {
+                metrics.add_topic(&topic.name);
             }
             settle(state.open_topic(transaction, topic), transaction, reply)
         }
@@ -332,7 +331,8 @@ fn carry_out(
     }
 }
 
-/// Keeps the changes of a command that went well, and makes ready to answer it.
+/// Keeps the changes of a command that succeeded, discards those of one that failed, and prepares its
+/// reply.
 fn settle<T: Send + 'static>(
     result: Result<T, StoreError>,
     transaction: &mut Transaction<'_, dyn Engine>,
@@ -347,7 +347,7 @@ fn settle<T: Send + 'static>(
             Some(error) => Err(error.clone()),
             None => result,
         };
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = reply.send(result);
     })
 }
@@ -363,14 +363,14 @@ mod tests {
     use crate::web::{ModelFingerprint, SiteReport, SiteVisit, Verdict};
     use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-    /// Notes what is asked of the disk, and fails if it is told to.
+    /// Logs calls, and fails or blocks on demand.
     #[derive(Default)]
     struct Watched {
         memory: MemoryEngine,
         log: Mutex<Vec<&'static str>>,
         syncs: AtomicUsize,
         is_full: AtomicBool,
-        /// The disk is held up.
+        /// Blocks `sync`.
         is_held: AtomicBool,
     }
 
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_order_that_is_answered_was_synced_and_orders_share_the_sync() {
+    async fn every_command_is_synced_before_its_reply_and_commands_share_a_sync() {
         let engine = Arc::new(Watched::default());
         let (store, topic) = opened(&engine).await;
         let before = engine.syncs.load(Ordering::Relaxed);
@@ -494,7 +494,7 @@ mod tests {
             assert_eq!(store.take(topic, taking).await.unwrap().sites.len(), 1);
             assert_eq!(engine.syncs.load(Ordering::Relaxed), before + taken);
         }
-        // There is nobody left: nothing is written, so nothing is synced.
+        // No site is left: nothing is written, so nothing is synced.
         let taking = TakeRequest::any(1, clock::now());
         assert!(store.take(topic, taking).await.unwrap().sites.is_empty());
         assert_eq!(engine.syncs.load(Ordering::Relaxed), before + 20);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_during_a_commit_sees_what_it_comes_to() {
+    fn a_read_during_a_commit_sees_its_result() {
         let notes = Notes::default();
         let value = AtomicU64::new(1);
         let read = || notes.read_between_commits(|| value.load(Ordering::Acquire));
@@ -519,7 +519,7 @@ mod tests {
             notes.end_commit();
             assert_eq!(reader.join().unwrap(), 2);
         });
-        // A commit that hangs keeps nobody waiting for ever.
+        // A commit that hangs does not block reads for ever.
         notes.begin_commit();
         assert_eq!(read(), 2);
     }

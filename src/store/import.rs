@@ -1,8 +1,8 @@
 //! Makes a store from a dump, in bounded memory.
 //!
-//! sled keeps a copy of each page as it was before each write, and frees a few of these copies
-//! whenever somebody begins to read. An import would only write, and fill the memory with them:
-//! so it reads everything once that it has written.
+//! sled keeps a copy of each page as it was before each write, and frees a few of these copies at each
+//! read. An import would only write, and fill the memory with them: so it reads back what it has
+//! written.
 //!
 //! Invariant: until [`Import::finish`] has returned the store cannot be opened, whatever happens.
 
@@ -13,15 +13,14 @@ use crate::config::StoreSettings;
 
 use super::StoreError;
 use super::dump::{self, DumpLine};
-use super::engine::Engine;
+use super::engine::{DiskEngine, Engine};
 use super::keys;
 use super::records::StoreRecord;
 use super::sled_engine::SledEngine;
 use super::transaction::Transaction;
 
-/// The most cache that is used, whatever the settings allow: a dump comes in the order of its
-/// keys, so what was written is seldom needed again. Only the border and the sequence of verdicts
-/// are in another order.
+/// Maximum cache, whatever the settings allow: a dump is in key order, so what was written is seldom
+/// needed again. Only the border and the sequence of verdicts are in another order.
 const MOST_CACHE: usize = 32 << 20;
 
 /// A store that is being filled from a dump.
@@ -31,7 +30,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Starts a store in a directory.
+    /// Creates a store in a directory.
     pub(crate) fn begin(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
         let settings = StoreSettings {
             cache_bytes: settings.cache_bytes.min(MOST_CACHE),
@@ -43,7 +42,7 @@ impl Import {
         })
     }
 
-    /// Adds records that another store has dumped, in the order of the dump.
+    /// Adds records of a dump, in its order.
     pub(crate) fn load(&mut self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
         let mut changes = Transaction::new(&self.engine as &dyn Engine);
         for line in lines {
@@ -52,7 +51,7 @@ impl Import {
         self.write(changes)
     }
 
-    /// The store holds all that it is to hold, and can be opened.
+    /// Marks the store as complete, so that it can be opened.
     pub(crate) fn finish(self) -> Result<(), StoreError> {
         let mut changes = Transaction::new(&self.engine as &dyn Engine);
         if changes.get_raw(keys::STORE)?.is_none() {

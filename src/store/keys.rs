@@ -1,43 +1,43 @@
-//! What lies where: one ordered map, a letter for each kind of record.
+//! The layout of keys: one ordered map, with a letter for each kind of record.
 //!
 //! | key | record |
 //! |---|---|
 //! | `m` | the store: version, counters |
-//! | `S` | which store it is |
+//! | `S` | the identity of the store |
 //! | `t` topic name | its number |
 //! | `n` topic | the topic: name, ordering, totals |
-//! | `s` topic host | a site: how it stands, and where in its life it is |
+//! | `s` topic host | a site: its standing and phase |
 //! | `r` topic rank tie discovery | the border, best first; the value is the host |
 //! | `d` topic time host | deferred sites by the time at which they are due |
-//! | `c` topic time host | relevant sites by the time at which they are looked at again |
-//! | `k` topic host | the claim on a site that is handed out and not yet reported on |
-//! | `K` topic host | sites under which a process may have died |
+//! | `c` topic time host | relevant sites by the time of their recheck |
+//! | `k` topic host | the claim on a site |
+//! | `K` topic host | sites whose visits may have killed a process |
 //! | `e` topic target domain source | an edge, by the registrable domain of its source, or by the source if edges are not averaged by domain |
 //! | `v` topic host | the verdict on a site |
 //! | `x` topic host | the evidence for it |
 //! | `q` sequence number | topic and host of a verdict |
-//! | `g` topic domain | how many sites of a registrable domain were taken up |
-//! | `H` topic domain | how many sites were taken up because a registrable domain recommends them |
-//! | `G` topic | by which platforms domains are told apart in `e` and `g`, and how edges are averaged; missing while that is changed |
+//! | `g` topic domain | how many sites of a registrable domain entered |
+//! | `H` topic domain | how many sites entered because a registrable domain recommends them |
+//! | `G` topic | fingerprint of the platforms that define domains in `e` and `g`, and of how edges are averaged; missing while that is changed |
 //! | `i` topic address | how many sites at an address were judged, or in an IPv6 network of 64 bits |
-//! | `p` topic | how the crawl goes: windows of its last pages |
-//! | `f` topic | the model for which old verdicts were last sent to be judged anew |
-//! | `h` topic | after how long relevant sites are looked at again, as the index `c` has it |
+//! | `p` topic | windows over the last pages of the crawl |
+//! | `f` topic | the model for which old verdicts were last made due |
+//! | `h` topic | the `recheck_after` by which the index `c` is built |
 //! | `l` topic sequence number | the changes of a list; the value is the host |
-//! | `u` topic host | how a site that was ever on the list stands there |
-//! | `o` topic host | what an editor has decided |
+//! | `u` topic host | the listing of a site that was ever on the list |
+//! | `o` topic host | the decision of an editor |
 //! | `j` topic use host | sites for editors to decide on, the most useful first |
 //! | `b` host | a host that was blocked by an edit |
 //! | `w` topic | there while the topic is paused by an edit |
-//! | `E` | how often pauses and blocks have changed |
-//! | `z` topic | how the crawl went: points of its curve |
-//! | `y` topic | the block and allow lists by which the list was last gone through; 0 while that is done |
-//! | `a` | the number up to which the evidence of old verdicts is forgotten |
+//! | `E` | the number of changes to pauses and blocks |
+//! | `z` topic | points of the crawl's curve |
+//! | `y` topic | fingerprint of the host lists by which the list was last reviewed; 0 during a review |
+//! | `a` | the number up to which evidence of old verdicts is deleted |
 //! | `T` | when the newest verdict was recorded |
 //! | `N` | the number of the last claim |
 //!
-//! Invariant: numbers stand in keys so that their order is that of the bytes. Hosts hold no
-//! zero byte, which therefore ends them.
+//! Invariant: numbers are encoded so that byte order is their order. Hosts contain no zero byte, which
+//! therefore ends them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -82,7 +82,7 @@ pub(super) mod kind {
     pub(in crate::store) const LAST_CLAIM: u8 = b'N';
 }
 
-/// Of an IPv6 address, those that name the network.
+/// The octets of an IPv6 address that identify its network.
 const NETWORK_OCTETS: usize = 8;
 
 pub(super) const STORE: &[u8] = &[kind::STORE];
@@ -208,7 +208,7 @@ pub(super) fn domain(topic: TopicId, domain: &str) -> Vec<u8> {
     join(kind::DOMAIN, &[&topic.0.to_be_bytes(), domain.as_bytes()])
 }
 
-/// By the registrable domain of those who recommend.
+/// By the registrable domain of the source.
 pub(super) fn source_domain(topic: TopicId, domain: &str) -> Vec<u8> {
     join(
         kind::SOURCE_DOMAIN,
@@ -224,8 +224,8 @@ pub(super) fn address(topic: TopicId, address: IpAddr) -> Vec<u8> {
     join(kind::ADDRESS, &[&topic.0.to_be_bytes(), &octets])
 }
 
-/// What all addresses of an IPv6 network of 64 bits begin with. IPv4 addresses, which are kept
-/// mapped, have no such networks.
+/// The prefix of all addresses in an IPv6 network of 64 bits. IPv4 addresses, which are stored mapped,
+/// have no such networks.
 pub(super) fn addresses_in(topic: TopicId, network: Ipv6Addr) -> Vec<u8> {
     join(
         kind::ADDRESS,

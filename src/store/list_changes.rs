@@ -1,10 +1,9 @@
-//! Who is on the list of a topic, and the changes of that list.
+//! Which sites are on the list of a topic, and the changes of that list.
 //!
-//! Invariants: a site that was ever on a list has a record of how it stands there, and one
-//! entry among the changes, at the number that the record says. It is on the list if the
-//! operator lets it be and an editor wants it so, or, while no editor has spoken, if the
-//! machine judged it relevant. A site with a decided verdict that no editor has spoken about is
-//! among the questions for editors, and nobody else is.
+//! Invariants: a site that was ever on a list has a listing record, and one entry among the changes, at
+//! the number in that record. It is on the list if the operator has not blocked it and an editor has
+//! accepted it, or, without a decision, if it was judged relevant. The queue for editors holds exactly
+//! the sites that are judged relevant or irrelevant and have no decision.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,7 +20,7 @@ use super::transaction::{OpenTransaction, Transaction};
 use super::versions::first_form;
 use super::{Block, ChangeReason, Decision, ListChange, Opinion, StoreError, TopicId};
 
-/// How a site stands on a list.
+/// The state of a site on a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ListingRecord {
     /// The number of the last change.
@@ -54,18 +53,18 @@ first_form!(ListingRecord, DecisionRecord, BlockRecord);
 pub(super) enum Cause {
     /// There is a new verdict, of this number.
     Judged(u64),
-    /// An editor has spoken, under this number. That is told even if the list stays as it is.
+    /// An editor has decided, under this number. That is a change even if the list stays the same.
     Decided(u64),
     /// A host was blocked, or is no longer.
     Blocked,
-    /// The lists of the operator are others than before.
+    /// The operator's host lists have changed.
     Reviewed,
     /// The topic had no list yet: it gets the one that it would have had from the beginning.
     Founded,
 }
 
-/// Puts a site that has a verdict on the list, or takes it off, as those who may say so want it.
-/// Returns the number of the change, if there is one.
+/// Puts a judged site on the list, or takes it off, by block, decision and verdict. Returns the number
+/// of the change, if there is one.
 pub(super) fn relist(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -89,16 +88,16 @@ pub(super) fn relist(
     if cause == Cause::Founded && old.is_some() {
         return Ok(None);
     }
-    let is_told = match cause {
+    let is_change = match cause {
         Cause::Decided(_) => is_listed || old.is_some() || opinion.is_some(),
         Cause::Judged(_) => is_listed || was_listed,
         Cause::Blocked | Cause::Reviewed | Cause::Founded => is_listed != was_listed,
     };
-    if !is_told {
+    if !is_change {
         return Ok(None);
     }
     let change = match (was_listed, is_listed) {
-        // Whoever accepts a site vouches for it, which is news even if it was on the list.
+        // An editor's acceptance is news even if the site was on the list.
         (true, true) if matches!(cause, Cause::Decided(_)) && opinion.is_some() => {
             ListChange::Added
         }
@@ -112,7 +111,7 @@ pub(super) fn relist(
     let seq = match (cause, &old) {
         (Cause::Judged(seq) | Cause::Decided(seq), _) => seq,
         (Cause::Founded, None) => verdict.seq(),
-        // Whoever follows may have read past the number of the verdict.
+        // Clients of the feed may have read past the number of the verdict.
         _ => next_number(changes)?,
     };
     if let Some(old) = old {
@@ -157,12 +156,12 @@ fn reason(
     }
 }
 
-/// Stands for lists of the operator by which a list is being gone through.
+/// In place of a fingerprint while a list is under review.
 pub(super) const UNDER_REVIEW: u64 = 0;
 
-/// Tells lists of the operator apart.
+/// A fingerprint of the operator's host lists.
 pub(super) fn fingerprint(hosts: &HostLists) -> u64 {
-    // Patterns hold no line ends.
+    // Patterns contain no line feeds.
     let patterns: Vec<String> = hosts.patterns().collect();
     xxh3_64(patterns.join("\n").as_bytes()).max(UNDER_REVIEW + 1)
 }
@@ -176,7 +175,7 @@ pub(super) fn is_blocked(
     Ok(is_on(site)?.is_some() || site.port().is_some() && is_on(&site.without_port())?.is_some())
 }
 
-/// Asks editors about a site, or no longer, after its verdict or its decision has changed.
+/// Adds a site to the queue for editors, or removes it, after its verdict or decision has changed.
 pub(super) fn ask_editors(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -202,10 +201,9 @@ fn question(topic: TopicId, site: &SiteId, verdict: &VerdictRecord) -> Option<Ve
     Some(keys::question(topic, usefulness, site))
 }
 
-/// How much a decision about a site would teach, from 0 to 1: the entropy of what a committee
-/// of two thinks on average, of whom one has read the site and the other knows who recommends
-/// it. It is high if both are unsure, and if they disagree: a site that good sites recommend
-/// and the model rejects shows what the model does not know yet.
+/// How informative a decision on a site would be, from 0 to 1: the entropy of the mean of two estimates,
+/// the confidence of the classifier and the rank by edges. It is high if both are unsure, and if they
+/// disagree: a site that good sites recommend and the model rejects shows a gap in the model.
 pub(super) fn usefulness(confidence: f64, rank: f64) -> f64 {
     let mean = f64::midpoint(confidence.clamp(0.0, 1.0), rank.clamp(0.0, 1.0));
     let part = |share: f64| {

@@ -1,7 +1,6 @@
-//! What the room counts: the bytes that a store takes, the time of its commits, and the sites that
-//! caps keep out of borders.
+//! Metrics of the store: its size, the duration of commits, and the sites that caps keep out of borders.
 //!
-//! There is one store in a process, so only the last have a label for the topic.
+//! A process has one store, so only the last have a label for the topic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -20,25 +19,25 @@ const WELL_FORMED: &str = "names and buckets are constants";
 const SOURCE_CAP: &str = "sites_per_source";
 const BORDER_CAP: &str = "border_sites";
 
-/// What is noted with every commit.
+/// Metrics that every commit updates.
 #[derive(Debug, Clone)]
 pub(super) struct CommitMetrics {
     pub(super) duration: Histogram,
     dropped: IntCounterVec,
 }
 
-/// Sites that caps kept out of borders, or made leave them, by topic.
+/// Sites that caps kept out of borders or removed from them, by topic.
 #[derive(Debug, Default)]
 pub(super) struct DroppedSites(BTreeMap<(Arc<str>, &'static str), u64>);
 
-/// Asks for the size when it is wanted: that looks at files. A store that was closed has none,
-/// and is not kept open for the sake of it.
+/// Measures the size when metrics are scraped, since that reads the directory. A closed store has none,
+/// and is not kept open for it.
 struct StoreSize {
     bytes: IntGauge,
     engine: Weak<dyn Engine>,
 }
 
-/// Adds the size of a store.
+/// Registers the size of a store.
 pub(super) fn add_size(metrics: &Metrics, engine: &Arc<dyn Engine>) {
     let bytes = IntGauge::new(
         "sitescout_store_bytes",
@@ -50,7 +49,7 @@ pub(super) fn add_size(metrics: &Metrics, engine: &Arc<dyn Engine>) {
     }));
 }
 
-/// Adds what is noted with every commit.
+/// Registers the metrics that every commit updates.
 pub(super) fn add_commits(metrics: &Metrics) -> CommitMetrics {
     let seconds = exponential_buckets(0.000_5, 2.0, 14).expect(WELL_FORMED);
     let options = HistogramOpts::new(
@@ -72,7 +71,7 @@ pub(super) fn add_commits(metrics: &Metrics) -> CommitMetrics {
 // === impl CommitMetrics ===
 
 impl CommitMetrics {
-    /// Gives a topic its series, so that their first increase can be seen.
+    /// Creates the series of a topic at 0, so that their first increase is visible.
     pub(super) fn add_topic(&self, topic: &str) {
         for cap in [SOURCE_CAP, BORDER_CAP] {
             self.dropped.with_label_values(&[topic, cap]);
@@ -91,12 +90,12 @@ impl CommitMetrics {
 // === impl DroppedSites ===
 
 impl DroppedSites {
-    /// A site was not taken up, because the domain that recommends it has brought enough.
+    /// A site did not enter: the domain that recommends it has reached its limit.
     pub(super) fn count_source(&mut self, topic: &Arc<str>) {
         self.count(topic, SOURCE_CAP);
     }
 
-    /// A site left the border, because there were too many.
+    /// A site was dropped from a border that was too long.
     pub(super) fn count_border(&mut self, topic: &Arc<str>) {
         self.count(topic, BORDER_CAP);
     }

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 use tokio::time::Instant;
 
-use super::engine::{Changes, Engine, Entry};
+use super::engine::{Changes, DiskEngine, Engine, Entry};
 use super::sled_engine::SledEngine;
 use super::{
     BorderCaps, ClaimedSite, CrawlStore, KeyValueStore, NewEdge, NewSite, Rank, Ranking, ReadStore,
@@ -44,14 +44,14 @@ const BLOCK: usize = 4_096;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// So many crash images are composed for each power cut.
+/// Crash images composed for each power cut.
 const IMAGES_PER_CUT: usize = 4;
 
 /// Sites that enter at the beginning, and how many there are in all.
 const START_SITES: u64 = 150;
 const ALL_SITES: u64 = 400;
 
-/// Between two rounds of verdicts, sites are handed out so often, in groups of their own.
+/// How often sites are claimed between two rounds of verdicts, in separate commits.
 const TAKES_PER_ROUND: usize = 30;
 
 /// The contents of files, by their paths.
@@ -77,15 +77,14 @@ struct PowerCut {
     seed: u64,
 }
 
-/// sled, and somebody who copies its files at syncs.
+/// sled, with copies of its files taken at syncs.
 struct ObservedDisk {
     sled: SledEngine,
     directory: PathBuf,
     acknowledged: Arc<Mutex<Acknowledged>>,
-    /// Only every so many calls of `sync` count as one. More than one shows what happens if
-    /// groups are not synced.
+    /// Only every n-th call of `sync` counts. More than one shows what happens without syncs.
     calls_per_sync: usize,
-    /// Power is cut before every so many syncs.
+    /// Power is cut before every n-th sync.
     syncs_per_cut: usize,
     observer: Mutex<Observer>,
 }
@@ -141,7 +140,7 @@ impl Engine for ObservedDisk {
         let syncs = observer.calls / self.calls_per_sync;
         let later = mem::take(&mut observer.later);
         if let Some(synced) = observer.synced.take() {
-            // Without syncs nothing is promised.
+            // Without syncs nothing is guaranteed.
             let promised = self.calls_per_sync == 1;
             let acknowledged = promised.then(|| self.acknowledged.lock().unwrap().clone());
             let cut = PowerCut {
@@ -246,7 +245,7 @@ fn crash_file(synced: &[u8], written: &[u8], random: &mut Xoshiro256PlusPlus) ->
     file
 }
 
-/// Opens a crash image and crawls on; says what is wrong with it, if anything is.
+/// Opens a crash image and continues the crawl; returns what is wrong with it, if anything.
 fn examine(image: &Image, cut: &PowerCut, runtime: &Runtime) -> Result<(), String> {
     let directory = new_directory();
     fs::create_dir_all(directory.path().join("sled/blobs")).unwrap();
@@ -274,7 +273,7 @@ fn examine(image: &Image, cut: &PowerCut, runtime: &Runtime) -> Result<(), Strin
         .map_err(|error| error.to_string())
 }
 
-/// Looks at a store through its doors, and records one verdict more.
+/// Checks a store through its interfaces, and records one more verdict.
 async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<(), StoreError> {
     let topic = store.open_topic(opening()).await?;
     let judged = store.judged(topic, 0, usize::MAX).await?;
@@ -289,7 +288,7 @@ async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<
         assert_eq!(hosts.get(number), Some(host), "verdict {seq}");
     }
     let totals = store.totals(topic).await?;
-    assert_eq!(totals.taken, 0, "nobody is under way after a start");
+    assert_eq!(totals.taken, 0, "no site is claimed after a start");
     if totals.border == 0 {
         // Nothing had entered by the last sync.
         store.enter(topic, vec![new_site(ALL_SITES)]).await?;
@@ -304,7 +303,7 @@ async fn crawl_on(store: &KeyValueStore, acknowledged: &Acknowledged) -> Result<
     Ok(())
 }
 
-/// A directory in memory, where there is such: real syncs prove nothing here and take long.
+/// A directory in memory, if there is one: real syncs prove nothing here and take long.
 fn new_directory() -> TempDir {
     let in_memory = tempfile::tempdir_in("/dev/shm");
     in_memory.unwrap_or_else(|_| tempfile::tempdir().unwrap())
@@ -340,7 +339,7 @@ fn opening() -> TopicOpening {
     }
 }
 
-/// What is found together does not stand together in the store.
+/// Sites found together are not adjacent in the store.
 fn home(number: u64) -> PageUrl {
     let name = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("https://h{name:016x}.example/").parse().unwrap()
@@ -395,7 +394,7 @@ fn outcome(taken: &ClaimedSite, random: &mut Xoshiro256PlusPlus) -> VisitOutcome
     }
 }
 
-/// Hands out sites again and again, and records what became of them.
+/// Claims sites repeatedly, and records outcomes.
 async fn crawl(disk: Arc<ObservedDisk>, rounds: usize, seed: u64) -> Result<(), StoreError> {
     let acknowledged = Arc::clone(&disk.acknowledged);
     let engine: Arc<dyn Engine> = disk.clone();
@@ -425,7 +424,7 @@ async fn crawl(disk: Arc<ObservedDisk>, rounds: usize, seed: u64) -> Result<(), 
     Ok(())
 }
 
-/// Cuts the power of a crawl again and again; what was wrong, and with how many crash images.
+/// Cuts the power of a crawl repeatedly; returns the faults, and the number of crash images.
 fn cut_power(rounds: usize, syncs_per_cut: usize, calls_per_sync: usize) -> (Vec<String>, usize) {
     const SEED: u64 = 1;
     let directory = new_directory();
@@ -486,7 +485,7 @@ fn a_power_cut_loses_nothing_that_was_synced() {
     assert!(images >= 200, "{images} crash images");
 }
 
-/// What the test above is worth.
+/// Shows that the test above can fail.
 #[test]
 #[allow(clippy::print_stdout, reason = "it tells what it has seen")]
 fn the_simulation_finds_records_that_a_store_without_syncs_loses() {

@@ -1,12 +1,10 @@
-//! How a crawl goes: what its last pages brought, and the best they ever did.
+//! The yield of a crawl: windows over its last pages, and the best pprs so far.
 //!
-//! Kept in one small record for each topic, written with the verdicts that change it. It
-//! could not be made from the verdicts alone: deferred visits cost pages and leave none, and
-//! one that is renewed gives its place up.
+//! One small record for each topic, written with the verdicts that change it. It cannot be recomputed
+//! from the verdicts: deferred visits cost pages and leave none, and a renewed verdict replaces the old.
 //!
-//! Invariants: only visits to sites without a verdict count, because what was found before
-//! is no measure of what it costs to find more. However many pages the windows have, the record
-//! takes about a kilobyte, and is read and written in one piece.
+//! Invariants: only visits to sites without a verdict count, because rechecks do not measure what it
+//! costs to find more. The record takes about a kilobyte, whatever the size of the windows.
 
 use std::collections::VecDeque;
 
@@ -18,11 +16,11 @@ use crate::web::ModelFingerprint;
 /// The pages over which the paper averages harvest (figure 6) and pprs (figure 7).
 const PAPER_WINDOWS: [u64; 2] = [1_000, 5_000];
 
-/// A window is kept in so many stretches. It forgets whole ones, so it holds up to one
-/// stretch of pages more than it should.
+/// A window is divided into this many stretches. Whole ones are dropped, so it holds up to one stretch
+/// of pages more than its size.
 const STRETCHES: u64 = 50;
 
-/// What some pages brought.
+/// Pages, and the verdicts they led to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// The pages, however the visits ended.
@@ -35,7 +33,7 @@ pub struct Tally {
     pub irrelevant: u64,
 }
 
-/// What the last so many pages brought.
+/// A sliding window over the last pages of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageWindow {
     size: u64,
@@ -43,15 +41,15 @@ pub struct PageWindow {
     stretches: VecDeque<Tally>,
 }
 
-/// How a crawl goes.
+/// The yield of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     paper: [PageWindow; 2],
-    /// The window that says when a crawl has become too dear.
+    /// The window for the stop condition `pprs_factor`.
     watched: PageWindow,
-    /// The lowest pprs that it ever had, while it was full.
+    /// The lowest pprs of that window while it was full.
     best: Option<f64>,
-    /// The model that judged what is in it.
+    /// The model of the verdicts in it.
     model: u64,
 }
 
@@ -96,13 +94,13 @@ impl PageWindow {
         }
     }
 
-    /// The number of pages that it is about.
+    /// Its size in pages.
     #[must_use]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// What they brought, or all pages so far while there are fewer.
+    /// Its sum; over all pages so far while there are fewer.
     #[must_use]
     pub fn sum(&self) -> Tally {
         let mut sum = Tally::default();
@@ -151,7 +149,7 @@ impl Progress {
         &self.paper
     }
 
-    /// Whether a relevant site has become so many times dearer than it was at best.
+    /// Whether pages per relevant site rose above `factor` times their best.
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
@@ -167,16 +165,16 @@ impl Progress {
         now > factor * best
     }
 
-    /// Goes on, with the window and the model that the settings have now.
+    /// Resumes with the current window size and model.
     pub(super) fn go_on(&mut self, watched_pages: u64, model: ModelFingerprint) {
         if self.model != model.bits() {
-            self.watch_anew();
+            self.restart_watch();
             self.model = model.bits();
         }
         if self.watched.size != watched_pages {
             let stretches = std::mem::take(&mut self.watched.stretches);
             self.watched.size = watched_pages;
-            // The best of a short window is no measure for a long one.
+            // The best of a short window is not comparable with a longer one.
             self.best = None;
             for stretch in stretches {
                 self.watch(stretch);
@@ -184,8 +182,8 @@ impl Progress {
         }
     }
 
-    /// What was dear may have become cheap: the crawl has a window of pages to show it.
-    pub(super) fn watch_anew(&mut self) {
+    /// Clears the window, after a change that may lower the pprs.
+    pub(super) fn restart_watch(&mut self) {
         self.watched.stretches.clear();
         self.best = None;
     }

@@ -1,11 +1,9 @@
-//! When relevant sites are looked at again.
+//! The schedule of rechecks.
 //!
-//! They have an index of their own beside that of deferred sites: after a crawl that was
-//! stopped for long, a million of them may be due at once, and whoever is deferred must not be
-//! searched for among them.
+//! Rechecks have their own index beside that of deferred sites: after a crawl was stopped for long, a
+//! million of them may be due at once, and finding deferred sites must not mean scanning them.
 //!
-//! Invariant: a site stands in the index at the time that its record says
-//! ([`Phase::Recheck`]), and nobody else does.
+//! Invariant: the index holds exactly the sites in [`Phase::Recheck`], at the time in their record.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +14,7 @@ use super::keys;
 use super::records::{self, Phase};
 use super::transaction::OpenTransaction;
 
-/// Where in its life a site is whose verdict stands, and that was last looked at then.
+/// The phase of a site with this verdict that was last visited at that time.
 pub(super) fn phase_after(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,

@@ -1,4 +1,4 @@
-//! Records as they are kept: small, and free of references. Each has a version ([`versions`]).
+//! Records as they are stored: small, and self-contained. Each has a version ([`versions`]).
 //!
 //! [`versions`]: super::versions
 //!
@@ -20,17 +20,17 @@ use super::list_changes;
 use super::versions::{Record, first_form};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
-/// The most edges kept with the evidence; all of them stand with their targets.
+/// Maximum number of edges kept with the evidence; all of them are stored with their targets.
 const EDGES_KEPT: usize = 100;
 
-/// What steps and edges of the evidence may take.
+/// Maximum size of steps and edges in the evidence.
 const STEP_BYTES: usize = 4 << 10;
 const EDGE_BYTES: usize = 2 << 10;
 
-/// The longest address or outcome kept with the evidence.
+/// Maximum length of a URL or outcome in the evidence.
 const TEXT_BYTES: usize = 300;
 
-/// The most telling words kept of a page, for and against.
+/// Maximum number of words kept for a page, for and against each.
 const WORDS_KEPT: usize = 5;
 
 /// The store as a whole.
@@ -74,22 +74,22 @@ pub(super) struct SiteRecord {
     pub(super) deferrals: u16,
 }
 
-/// Where in its life a site is.
+/// The state of a site; see the table in the parent module.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
-    /// It waits, under this rank.
+    /// In the border, under this rank.
     Border { value: f64, tie: u32 },
-    /// It is being visited.
+    /// Claimed.
     Taken,
-    /// It is to be visited again, in seconds since 1970.
+    /// To be visited again, at this time in seconds since 1970.
     Due(u64),
-    /// It was judged.
+    /// Judged.
     Judged,
-    /// It was judged relevant, and is to be looked at again, in seconds since 1970.
+    /// Judged relevant, with a recheck at this time in seconds since 1970.
     Recheck(u64),
 }
 
-/// A site that is handed out. In its first form it was the phase alone.
+/// A claim on a site. Its first version was the phase alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct ClaimRecord {
     pub(super) owner: u64,
@@ -140,7 +140,7 @@ enum StoredVerdict {
     AddressFull,
     Challenged,
     Noindex,
-    /// Decided about a site whose homepage asks not to be indexed.
+    /// A verdict on a site whose homepage has `noindex`.
     Marked {
         is_relevant: bool,
     },
@@ -148,7 +148,7 @@ enum StoredVerdict {
     Poison,
 }
 
-/// Why a visit was put off too often.
+/// Why a visit was deferred too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum StoredCause {
     CrawlDelay,
@@ -249,7 +249,7 @@ impl Phase {
         }
     }
 
-    /// Whether the verdict stands, and nobody is on the way to renew it.
+    /// Whether the site is judged, and no visit is under way or due to renew that.
     pub(super) fn is_judged(self) -> bool {
         matches!(self, Self::Judged | Self::Recheck(_))
     }
@@ -290,7 +290,7 @@ impl VerdictRecord {
         }
     }
 
-    /// Whether a report says again what readers of lists were told, by the same model.
+    /// Whether a report confirms what lists show, by the same model.
     pub(super) fn is_confirmed_by(&self, report: &SiteReport, is_start: bool) -> bool {
         let are_relevant = self.verdict().is_relevant() && report.verdict.is_relevant();
         are_relevant
@@ -311,7 +311,7 @@ impl VerdictRecord {
         self.is_start
     }
 
-    /// Whether the homepage asks not to be indexed, and that was to be noted.
+    /// Whether the homepage has `noindex`, and lists are to mark that.
     pub(super) fn noindex(&self) -> bool {
         matches!(
             self.verdict,
@@ -323,7 +323,7 @@ impl VerdictRecord {
         ModelFingerprint::from_bits(self.model)
     }
 
-    /// How much the decision of an editor would teach; none if there is no verdict to learn from.
+    /// How informative an editor's decision would be; none for undecided sites.
     pub(super) fn usefulness(&self) -> Option<f64> {
         let is_decided = self.verdict().undecided_reason().is_none();
         is_decided.then(|| list_changes::usefulness(self.confidence, self.rank))
@@ -333,7 +333,7 @@ impl VerdictRecord {
         self.address
     }
 
-    /// Sets a time right that is later than this; says whether it was.
+    /// Corrects a time later than this; returns whether it was.
     pub(super) fn date_no_later_than(&mut self, now: u64) -> bool {
         let is_later = self.judged_at > now;
         self.judged_at = self.judged_at.min(now);
@@ -344,7 +344,7 @@ impl VerdictRecord {
         time(self.judged_at)
     }
 
-    /// The page of another site that it only leads to, if so.
+    /// The page of another site that it only redirects to, if it is an alias.
     pub(super) fn alias_of(&self) -> Option<PageUrl> {
         self.alias_of.as_ref()?.parse().ok()
     }
@@ -404,7 +404,7 @@ impl From<DeferralCause> for StoredCause {
             DeferralCause::CrawlDelay => Self::CrawlDelay,
             DeferralCause::RobotsUnavailable => Self::RobotsUnavailable,
             DeferralCause::Challenged => Self::Challenged,
-            // Nobody is given up for the last two.
+            // No site is abandoned for the last two.
             DeferralCause::Busy | DeferralCause::CrowdedAddress | DeferralCause::OwnTrouble(_) => {
                 Self::Busy
             }
@@ -528,7 +528,7 @@ impl StepRecord {
                 .collect()
         };
         let outcome = match &step.outcome {
-            // Of a long address the site is kept: what is kept must be an address.
+            // Of a long URL only the site is kept: the stored text must be a valid URL.
             StepOutcome::Redirect(target) if target.as_str().len() > TEXT_BYTES => {
                 StepOutcome::Redirect(target.front_door())
             }

@@ -1,4 +1,4 @@
-//! What readers and editors see, read without the writer.
+//! Queries of readers and editors, which bypass the commit thread.
 //!
 //! Invariant: what has a number is shown only when it is durable, that is, when its number is
 //! at most the last that was synced. What has none, and is read while a commit is under way, is
@@ -19,14 +19,13 @@ use super::{
     SiteCursor, SiteDetail, SiteQuery, SortOrder, StoreError, TopicId, VerdictKind,
 };
 
-/// So many verdicts are looked at for one portion, however few of them are wanted: nobody is to
-/// keep the disk busy with one question.
-const LOOKED_AT: usize = 5_000;
+/// Verdicts scanned for one batch, however few of them match: no single query may keep the disk busy.
+const SCANNED: usize = 5_000;
 
-/// So many edges to a site are read at most; popular ones have millions.
+/// Maximum number of edges read for a site; popular ones have millions.
 const EDGES_READ: usize = 10_000;
 
-/// A reader at a moment.
+/// A view of the store up to a durable number.
 pub(super) struct Reader<'e> {
     engine: &'e dyn Engine,
     records: Transaction<'e, dyn Engine>,
@@ -36,7 +35,7 @@ pub(super) struct Reader<'e> {
 // === impl Reader ===
 
 impl<'e> Reader<'e> {
-    /// Reads what was durable at that number.
+    /// Sees numbers up to `durable`.
     pub(super) fn new(engine: &'e dyn Engine, durable: u64) -> Self {
         Self {
             engine,
@@ -63,7 +62,7 @@ impl<'e> Reader<'e> {
             let site = keys::host_of(&host);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
             let listing: Option<ListingRecord> = self.records.get(&keys::listing(topic, &site))?;
-            // One that has changed while we read comes later, under its new number.
+            // A site changed meanwhile comes later, under its new number.
             let Some(listing) = listing.filter(|listing| Some(listing.seq) == number) else {
                 continue;
             };
@@ -117,7 +116,7 @@ impl<'e> Reader<'e> {
                 continue;
             }
             let verdict: Option<VerdictRecord> = self.records.get(&keys::verdict(topic, &site))?;
-            // One that was renewed while we read stands under its new number.
+            // A verdict renewed meanwhile is found under its new number.
             let verdict = verdict.filter(|verdict| verdict.seq() == number);
             if let Some(verdict) = verdict {
                 portion.add_if_wanted(self, topic, verdict.into_judged(site))?;
@@ -323,7 +322,7 @@ impl<'e> Reader<'e> {
     }
 }
 
-/// A portion of sites in the making.
+/// A batch of sites being collected.
 struct Portion<'q> {
     query: &'q SiteQuery,
     sites: Vec<FoundSite>,
@@ -344,7 +343,7 @@ impl<'q> Portion<'q> {
     }
 
     fn is_full(&self) -> bool {
-        self.sites.len() >= self.query.most || self.looked_at >= LOOKED_AT
+        self.sites.len() >= self.query.most || self.looked_at >= SCANNED
     }
 
     fn look_at(&mut self, place: SiteCursor) {
@@ -352,7 +351,7 @@ impl<'q> Portion<'q> {
         self.last = Some(place);
     }
 
-    /// Adds a site if it is wanted. What is dearer to know is asked last.
+    /// Adds a site if it matches. Conditions that need another read come last.
     fn add_if_wanted(
         &mut self,
         reader: &Reader<'_>,
@@ -375,7 +374,7 @@ impl<'q> Portion<'q> {
         Ok(())
     }
 
-    /// There may be more.
+    /// The batch, with a cursor: there may be more.
     fn broken_off(self) -> SiteBatch {
         SiteBatch {
             sites: self.sites,
@@ -383,7 +382,7 @@ impl<'q> Portion<'q> {
         }
     }
 
-    /// There is no more.
+    /// The last batch.
     fn ended(self) -> SiteBatch {
         SiteBatch {
             sites: self.sites,
@@ -395,7 +394,7 @@ impl<'q> Portion<'q> {
 // === impl SiteQuery ===
 
 impl SiteQuery {
-    /// Whether a site is wanted for what the machine says about it.
+    /// Whether a verdict matches.
     fn wants(&self, judged: &JudgedSite) -> bool {
         let kind = match judged.verdict {
             Verdict::Relevant => VerdictKind::Relevant,

@@ -1,26 +1,24 @@
 //! The map on disk: sled, in one tree.
 //!
-//! sled 0.34 calls a batch durable that the kernel has been told to write, which is not
-//! what a disk understands by it: on Linux its `flush` never syncs the file. So after each
-//! flush the file is synced by us. All records stand in one tree, because batches are
-//! atomic within a tree only.
+//! sled 0.34 calls a batch durable when it was written to the kernel: on Linux its `flush` never syncs
+//! the file. So the file is synced here after each flush. All records are in one tree, because batches
+//! are atomic within a tree only.
 //!
 //! Nor does it wait for our sync before it writes into segments of the file that it considers
-//! free, because their pages stand further on by now. If the disk loses what is further on, and
-//! keeps what was written in place, records are gone that were synced long ago. Within a batch
-//! nothing is freed. So whoever applies a batch must sync it before the next.
+//! free, because their pages have newer copies later in the file. If the disk loses those, and keeps
+//! what overwrote the old ones, records are lost that were synced long ago. Within a batch nothing is
+//! freed. So every batch must be synced before the next.
 //!
 //! After such a loss sled may open empty, without an error. So a store whose first record was
-//! synced bears a mark from then on, and one with the mark and without the record is refused.
+//! synced is marked from then on, and one with the mark but without the record is refused.
 //!
-//! Nor is it at its best when a write fails: whoever waits for that write may never be woken,
-//! and whoever drops the last handle may wait for ever or panic. So flushes are asked for
-//! again while there is no answer, and after a failure a handle is kept to the end of the
-//! process. What was synced before is whole, whatever follows.
+//! After a failed write, threads that wait for it may never be woken, and dropping the last handle may
+//! hang or panic. So flushes are retried until one returns, and after a failure a handle is leaked.
+//! What was synced before stays consistent.
 //!
-//! Whoever opens a store writes a snapshot of it. One that was killed in the middle of that left
-//! half of one, which sled would take for the latest and call the store damaged: it passes
-//! over unfinished ones by a name that it does not give them. So they are removed before.
+//! Opening a store writes a snapshot of it. A process killed meanwhile leaves half of one, which sled
+//! would take for the latest and call the store damaged: it skips unfinished ones by a name that it
+//! does not give them. So they are removed first.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -35,40 +33,40 @@ use std::time::{Duration, SystemTime};
 use sled::{Batch, Db, Mode};
 
 use super::StoreError;
-use super::engine::{Changes, Engine, Entry, end_of};
+use super::engine::{Changes, DiskEngine, Engine, Entry, end_of};
 use super::keys;
 use crate::config::StoreSettings;
 
-/// Says whose directory it is, and how it is laid out.
+/// Marks a directory as a store, with the version of its layout.
 const MARK_FILE: &str = "sitescout-store";
 const MARK: &str = "sitescout store 1\n";
 
 /// Where sled's own files are.
 const DATA: &str = "sled";
 
-/// Where they are put aside if they were never finished.
+/// Where they are moved if their creation was interrupted.
 const UNFINISHED: &str = "sled-unfinished";
 
-/// Says that they were: the first record is in them and was synced.
+/// Marks that the first record was synced.
 const READY_FILE: &str = "sled-ready";
 
 /// Where sled puts values that are too large for its log.
 const BLOBS: &str = "blobs";
 
-/// The unit in which sled fills and frees its log. It cannot be changed once a store was begun.
+/// The unit in which sled fills and frees its log. It cannot be changed for an existing store.
 const SEGMENT_BYTES: usize = 512 << 10;
 
 /// How the names of snapshots end while they are written.
 const HALF_A_SNAPSHOT: &str = "generating";
 
-/// Says that an import is under way, or was broken off.
+/// Marks that an import is under way, or was interrupted.
 const IMPORT_FILE: &str = "sitescout-import";
 
-/// Says that a process has the store open, or was killed while it had.
+/// Marks that a process has the store open, or was killed while it had.
 const IN_USE_FILE: &str = "sitescout-in-use";
 
-/// So long a flush is waited for before it is asked for again.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time before a flush is first retried.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct SledEngine {
     db: Db,
@@ -79,17 +77,12 @@ pub(super) struct SledEngine {
     has_failed: AtomicBool,
     /// The greatest number of a blob that was synced.
     synced_blobs: AtomicI64,
-    /// When the directory of blobs had last changed when it was last looked through.
+    /// Modification time of the directory of blobs when it was last scanned.
     blobs_changed: Mutex<Option<SystemTime>>,
 }
 
 impl SledEngine {
-    /// Opens the store in a directory, or begins one, which bears no mark yet.
-    pub(super) fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::open_segmented(directory, settings, SEGMENT_BYTES)
-    }
-
-    /// The same with segments of another size, for tests that cannot write many megabytes.
+    /// Opens a store with segments of another size, for tests that cannot write many megabytes.
     pub(super) fn open_segmented(
         directory: &Path,
         settings: &StoreSettings,
@@ -107,48 +100,6 @@ impl SledEngine {
         Ok(engine)
     }
 
-    /// Notes that the first record was synced. From now on the store is never begun anew.
-    pub(super) fn mark_ready(&self) -> Result<(), StoreError> {
-        let unusable = |source: io::Error| unusable(&self.directory, source);
-        let ready = self.directory.join(READY_FILE);
-        if fs::exists(&ready).map_err(unusable)? {
-            return Ok(());
-        }
-        // What sled does not sync itself. Files whose names are not durable are lost with the names.
-        let data = self.directory.join(DATA);
-        let conf = File::open(data.join("conf"));
-        conf.and_then(|conf| conf.sync_all()).map_err(unusable)?;
-        sync_directory(&data)?;
-        sync_directory(&self.directory)?;
-        let file = File::create(&ready).map_err(unusable)?;
-        file.sync_all().map_err(unusable)?;
-        sync_directory(&self.directory)
-    }
-
-    pub(super) fn begin_import(
-        directory: &Path,
-        settings: &StoreSettings,
-    ) -> Result<Self, StoreError> {
-        let unusable = |source: io::Error| unusable(directory, source);
-        create_directory(directory).map_err(unusable)?;
-        claim_directory(directory)?;
-        let file = File::create(directory.join(IMPORT_FILE)).map_err(unusable)?;
-        file.sync_all().map_err(unusable)?;
-        sync_directory(directory)?;
-        Self::open_any(directory, settings, SEGMENT_BYTES)
-    }
-
-    pub(super) fn finish_import(directory: &Path) -> Result<(), StoreError> {
-        let removed = fs::remove_file(directory.join(IMPORT_FILE));
-        removed.map_err(|error| unusable(directory, error))?;
-        sync_directory(directory)
-    }
-
-    pub(super) fn is_in(directory: &Path) -> bool {
-        // Whatever keeps us from knowing is told better by whoever opens it.
-        fs::exists(directory.join(MARK_FILE)).unwrap_or(true)
-    }
-
     fn open_any(
         directory: &Path,
         settings: &StoreSettings,
@@ -164,9 +115,9 @@ impl SledEngine {
                 .cache_capacity(settings.cache_bytes as u64)
                 .segment_size(segment_bytes)
                 .mode(Mode::HighThroughput)
-                // Flushing is ours to decide.
+                // Flushed explicitly with each commit.
                 .flush_every_ms(None);
-            // Where pages are missing altogether it does not say so, but panics.
+            // If pages are missing, sled panics.
             match panic::catch_unwind(AssertUnwindSafe(|| config.open())) {
                 Ok(opened) => opened.map_err(|error| failed(directory, error)),
                 Err(_) => Err(StoreError::damaged(DATA.as_bytes(), "pages are missing")),
@@ -177,17 +128,17 @@ impl SledEngine {
         let db = match open() {
             Ok(db) => db,
             Err(error) if is_ready || matches!(error, StoreError::Locked(_)) => return Err(error),
-            // Whoever made it was stopped before it was finished; nothing was promised yet.
+            // Its creation was interrupted; nothing was acknowledged yet.
             Err(error) => {
-                tracing::warn!(%error, "a store that was never finished is begun anew");
+                tracing::warn!(%error, "the creation of the store was interrupted; creating it again");
                 fs::rename(&data, free_name(directory).map_err(unusable)?).map_err(unusable)?;
                 open()?
             }
         };
         let in_use = directory.join(IN_USE_FILE);
         let was_killed = fs::exists(&in_use).map_err(unusable)?;
-        // A full disk may have no room for it, and is no reason not to read: then the sites under
-        // way are no suspects if this process is killed.
+        // Failure is accepted, since a full disk can still be read: sites under way will just not be
+        // suspects if this process is killed.
         let _ = File::create(&in_use);
         Ok(Self {
             db,
@@ -200,9 +151,8 @@ impl SledEngine {
         })
     }
 
-    /// Syncs values that have files of their own, which sled leaves to chance. There are none
-    /// while records keep to the length that `records` promises, and then no descriptor is taken:
-    /// crawls go on when there are none left.
+    /// Syncs values in files of their own, which sled does not. There are none while records keep to
+    /// the length in `records`, and then no file descriptor is opened: crawls go on when none is left.
     fn sync_blobs(&self) -> io::Result<()> {
         let directory = self.directory.join(DATA).join(BLOBS);
         let synced = self.synced_blobs.load(Ordering::Relaxed);
@@ -239,7 +189,7 @@ impl SledEngine {
         failed(&self.directory, error)
     }
 
-    /// Notes that a write has failed, if it has.
+    /// Remembers a failed write.
     fn noted<T>(&self, written: Result<T, StoreError>) -> Result<T, StoreError> {
         if written.is_err() {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -254,6 +204,50 @@ impl Drop for SledEngine {
         if *self.has_failed.get_mut() {
             mem::forget(self.db.clone());
         }
+    }
+}
+
+impl DiskEngine for SledEngine {
+    fn is_in(directory: &Path) -> bool {
+        // On an error, opening it gives the better message.
+        fs::exists(directory.join(MARK_FILE)).unwrap_or(true)
+    }
+
+    fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::open_segmented(directory, settings, SEGMENT_BYTES)
+    }
+
+    fn mark_ready(&self) -> Result<(), StoreError> {
+        let unusable = |source: io::Error| unusable(&self.directory, source);
+        let ready = self.directory.join(READY_FILE);
+        if fs::exists(&ready).map_err(unusable)? {
+            return Ok(());
+        }
+        // sled syncs neither its configuration nor the directories, without which files are lost.
+        let data = self.directory.join(DATA);
+        let conf = File::open(data.join("conf"));
+        conf.and_then(|conf| conf.sync_all()).map_err(unusable)?;
+        sync_directory(&data)?;
+        sync_directory(&self.directory)?;
+        let file = File::create(&ready).map_err(unusable)?;
+        file.sync_all().map_err(unusable)?;
+        sync_directory(&self.directory)
+    }
+
+    fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let unusable = |source: io::Error| unusable(directory, source);
+        create_directory(directory).map_err(unusable)?;
+        claim_directory(directory)?;
+        let file = File::create(directory.join(IMPORT_FILE)).map_err(unusable)?;
+        file.sync_all().map_err(unusable)?;
+        sync_directory(directory)?;
+        Self::open_any(directory, settings, SEGMENT_BYTES)
+    }
+
+    fn finish_import(directory: &Path) -> Result<(), StoreError> {
+        let removed = fs::remove_file(directory.join(IMPORT_FILE));
+        removed.map_err(|error| unusable(directory, error))?;
+        sync_directory(directory)
     }
 }
 
@@ -316,7 +310,7 @@ impl Engine for SledEngine {
 
     fn sync(&self) -> Result<(), StoreError> {
         let db = self.db.clone();
-        let flushed = with_retries(PATIENCE, move || db.flush());
+        let flushed = with_retries(FLUSH_TIMEOUT, move || db.flush());
         self.noted(flushed.map_err(|error| self.failed(error)))?;
         // Before the log that refers to them.
         let synced = self.sync_blobs().and_then(|()| self.log.sync_data());
@@ -351,13 +345,13 @@ fn create_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks a directory as ours, unless it is somebody else's.
+/// Marks a directory as a store, unless it holds other files.
 fn claim_directory(directory: &Path) -> Result<(), StoreError> {
     let unusable = |source: io::Error| unusable(directory, source);
     let mark = directory.join(MARK_FILE);
     match fs::read_to_string(&mark) {
         Ok(found) if found == MARK => return Ok(()),
-        // Whoever began to write it was killed in the middle.
+        // The process that wrote it was killed meanwhile.
         Ok(begun) if MARK.starts_with(&begun) => return write_mark(&mark).map_err(unusable),
         Ok(found) if found.starts_with("sitescout store ") => return Err(StoreError::Newer),
         Ok(_) => return Err(StoreError::Foreign(directory.to_owned())),
@@ -371,7 +365,7 @@ fn claim_directory(directory: &Path) -> Result<(), StoreError> {
     write_mark(&mark).map_err(unusable)
 }
 
-/// Removes snapshots that nobody will finish: those of whoever has the store open are left.
+/// Removes unfinished snapshots, unless another process has the store open.
 fn remove_half_snapshots(data: &Path) -> io::Result<()> {
     let files = match fs::read_dir(data) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -405,7 +399,7 @@ fn remove_half_snapshots(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where files can be put aside without anything being deleted.
+/// An unused name, so that nothing is overwritten.
 fn free_name(directory: &Path) -> io::Result<PathBuf> {
     for number in 1_u32.. {
         let name = directory.join(format!("{UNFINISHED}-{number}"));
@@ -427,7 +421,8 @@ fn write_mark(mark: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Asks, and asks again, each time with twice the patience, until there is an answer.
+/// Calls a function in another thread, and again in a further one, with doubled timeout, until one of
+/// the calls returns.
 fn with_retries<T: Send + 'static>(
     mut patience: Duration,
     ask: impl Fn() -> T + Clone + Send + 'static,
@@ -437,9 +432,9 @@ fn with_retries<T: Send + 'static>(
         let (sender, question) = (sender.clone(), ask.clone());
         let started = thread::Builder::new().spawn(move || {
             let answer = panic::catch_unwind(AssertUnwindSafe(&question));
-            // Before anybody knows the answer, so that what it holds is free by then.
+            // Before the result is sent, so that what it holds is released by then.
             drop(question);
-            // Nobody listens if another was faster.
+            // Another call may have been faster.
             let _ = sender.send(answer);
         });
         if started.is_err() {
@@ -470,7 +465,7 @@ fn unusable(directory: &Path, cause: io::Error) -> StoreError {
 
 fn failed(directory: &Path, error: sled::Error) -> StoreError {
     match error {
-        // sled says so in words only.
+        // sled reports this as text only.
         sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
             StoreError::Locked(directory.to_owned())
         }
@@ -479,7 +474,7 @@ fn failed(directory: &Path, error: sled::Error) -> StoreError {
     }
 }
 
-/// What the system said. sled hands the error of a write on as text, with its number in it.
+/// The error of the operating system: sled reports that of a write as text that contains its number.
 fn as_told(error: io::Error) -> io::Error {
     let text = error.to_string();
     let number = text.split_once("code: ").and_then(|(_, rest)| {
@@ -547,7 +542,7 @@ mod tests {
                 opened => return opened.map(drop),
             }
         };
-        // Whoever begins a store may be stopped before there is a record in it.
+        // Creation may be interrupted before there is a record.
         drop(SledEngine::open(directory.path(), &settings).unwrap());
         assert!(!ready.exists());
         open(directory.path()).unwrap();
@@ -580,7 +575,7 @@ mod tests {
         let engine = open().unwrap();
         assert_eq!(engine.get(b"key").unwrap(), Some(b"value".to_vec()));
         assert!(!half.exists());
-        // Now somebody is at work who may be writing one.
+        // Now a process has the store open that may be writing one.
         fs::write(&half, "half").unwrap();
         assert!(matches!(open(), Err(StoreError::Locked(_))));
         assert!(half.exists());

@@ -1,6 +1,6 @@
-//! What the thread that writes knows beside the records: open topics, and work to be done.
+//! State of the commit thread beside the records: open topics, and pending upkeep.
 //!
-//! Invariant: totals are those of the records.
+//! Invariant: totals agree with the records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,29 +29,28 @@ use super::{
     TopicTotals,
 };
 
-/// A store that was not used for longer forgets its oldest evidence at the start after the next.
+/// Evidence ages at most this much while a store is not in use: the rest follows at the next start.
 const LONGEST_AWAY: Duration = Duration::from_hours(30 * 24);
 
-/// With each record so many old verdicts are looked at whose evidence may be forgotten.
+/// Old verdicts that are checked for expired evidence with each `record`.
 const LOOKED_AT_FOR_AGE: usize = 64;
 
-/// Carries orders out. Holds nothing that is not in the records but how to rank, and how far
-/// the forgetting has come.
+/// Carries commands out. Holds nothing that must survive a restart.
 pub(super) struct State {
     pub(super) topics: BTreeMap<TopicId, OpenTopic>,
     pub(super) settings: StoreSettings,
-    /// What is to be done before anything else.
+    /// Work that comes before any further command.
     pub(super) upkeep: VecDeque<Upkeep>,
-    /// What tells this process from others.
+    /// Identifies this process in claims.
     pub(super) owner: Owner,
-    /// No claim ends before, in seconds since 1970.
+    /// No claim expires before, in seconds since 1970.
     pub(super) next_expiry: u64,
-    /// How long borders were after they were last trimmed.
+    /// Lengths of borders after they were last trimmed.
     pub(super) trimmed_to: BTreeMap<TopicId, u64>,
-    /// Before so many pages no curve gets another point.
+    /// The number of pages at which each curve gets its next point.
     pub(super) next_points: BTreeMap<TopicId, u64>,
-    /// Sites that were handed out when the last process ended. They are ranked when their
-    /// topic is opened, by edges that came while they were away.
+    /// Sites that were claimed when the last process ended. They are ranked again when their topic is
+    /// opened, since they may have got edges while they were claimed.
     pub(super) returned: Vec<(TopicId, SiteId)>,
     /// When this process opened the store.
     pub(super) opened: Instant,
@@ -59,13 +58,13 @@ pub(super) struct State {
     pub(super) newest: Option<SystemTime>,
     /// Whether this process has handed out any site.
     pub(super) has_handed_out: bool,
-    /// The topic that waits for all others to be reported on, since when.
+    /// The topic that waits for all other visits to end, and since when.
     pub(super) waits_to_be_alone: Option<(TopicId, Instant)>,
-    /// Sites that caps kept out of borders, or made leave them, since they were last asked for.
+    /// Sites that caps kept out of borders or removed, since [`State::take_dropped`].
     pub(super) dropped: DroppedSites,
 }
 
-/// What the process before has left.
+/// What is known of the previous process.
 pub(super) struct PreviousRun {
     /// Whether it was killed.
     pub(super) was_killed: bool,
@@ -87,7 +86,7 @@ pub(super) struct OpenTopic {
 // === impl State ===
 
 impl State {
-    /// Begins a store, or puts one in order that was left in the middle of its work.
+    /// Creates the first records of a store, or puts back what an earlier process had claimed.
     pub(super) fn open(
         changes: OpenTransaction<'_, '_>,
         settings: StoreSettings,
@@ -101,7 +100,7 @@ impl State {
         }
         check_border(changes)?;
         let mut upkeep = VecDeque::new();
-        // Stores that were begun before lists were kept, and dumps without them.
+        // Stores from before lists were kept, and dumps without them.
         for number in 1..=store(changes)?.topics {
             if changes
                 .get_raw(&keys::listed_by(TopicId(number)))?
@@ -127,7 +126,7 @@ impl State {
         })
     }
 
-    /// Believes the clock, whatever the store says: times that are later are set right.
+    /// Accepts the clock although verdicts contradict it: later times are corrected.
     pub(super) fn accept_clock(
         &mut self,
         changes: OpenTransaction<'_, '_>,
@@ -142,17 +141,17 @@ impl State {
         Ok(())
     }
 
-    /// Sites that caps have dropped since this was last asked.
+    /// Sites that caps have dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> DroppedSites {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Whether there is work that comes before any further order.
+    /// Whether there is work that comes before any further command.
     pub(super) fn has_upkeep(&self) -> bool {
         !self.upkeep.is_empty()
     }
 
-    /// Does a portion of it.
+    /// Does a portion of the pending upkeep.
     pub(super) fn keep_up(&mut self, changes: OpenTransaction<'_, '_>) -> Result<(), StoreError> {
         let Some(upkeep) = self.upkeep.front_mut() else {
             return Ok(());
@@ -167,11 +166,11 @@ impl State {
         Ok(())
     }
 
-    /// Lets the lowest ranked sites leave a border that has become too long.
+    /// Schedules the trimming of a border that has become too long.
     pub(super) fn trim_border(&mut self, topic: TopicId, border: u64) -> Result<(), StoreError> {
         let open = self.topic(topic)?;
         let most = open.caps.border_sites;
-        // Start sites never leave, and may be more than that.
+        // Start sites are never dropped, and may exceed the limit.
         let least = self.trimmed_to.get(&topic).copied().unwrap_or_default();
         let trims = |upkeep: &Upkeep| upkeep.trimmed_topic() == Some(topic);
         let is_known = self.upkeep.iter().any(trims);
@@ -222,7 +221,7 @@ impl State {
         let mut progress: Progress = changes.get(&key)?.unwrap_or_else(new);
         progress.go_on(topic.watched_pages, topic.model);
         if topic_record(changes, number)?.ordering != name {
-            progress.watch_anew();
+            progress.restart_watch();
             let ranking = Arc::clone(&open.ranking);
             self.upkeep
                 .push_back(Upkeep::rank(changes, number, ranking)?);
@@ -239,7 +238,8 @@ impl State {
             OldVerdicts::RejudgeRelevant => rejudge(changes, false)?,
             OldVerdicts::RejudgeAll => rejudge(changes, true)?,
             OldVerdicts::Keep => {
-                // Verdicts of this model are old ones when that changes again.
+                // The marker of an earlier rejudging is obsolete: verdicts of this model become old
+                // when the model changes again.
                 let done: Option<(u64, bool)> = changes.get(&keys::model(number))?;
                 if done.is_some_and(|(model, _)| model != topic.model.bits()) {
                     changes.remove(keys::model(number));
@@ -289,7 +289,7 @@ impl State {
         }
         if has_new_start {
             let mut progress = progress(changes, topic)?;
-            progress.watch_anew();
+            progress.restart_watch();
             changes.put(keys::progress(topic), &progress);
         }
         changes.put(keys::topic_record(topic), &record);
@@ -297,8 +297,8 @@ impl State {
         Ok(entered)
     }
 
-    /// Adds a point to the curve of a topic if it is time for one. Should the order be given up
-    /// afterwards, a point is missing, and nothing else.
+    /// Adds a point to the curve of a topic if one is due. If the command is rejected afterwards, only
+    /// that point is missing.
     pub(super) fn extend_curve(
         &mut self,
         changes: OpenTransaction<'_, '_>,
@@ -313,16 +313,16 @@ impl State {
         Ok(())
     }
 
-    /// The lists of the operator, as they were when a topic was opened. They are those of the
-    /// process, so another topic knows them too.
+    /// The operator's host lists. They are the same for all topics of a process, so those of another
+    /// topic serve for one that is not open.
     pub(super) fn hosts_of(&self, topic: TopicId) -> Arc<HostLists> {
         let open = self.topics.get(&topic);
         let open = open.or_else(|| self.topics.values().next());
         open.map(|open| Arc::clone(&open.hosts)).unwrap_or_default()
     }
 
-    /// The time by which evidence ages. A clock that has jumped ahead since the last process, by less
-    /// than can be told to be wrong, does not age everything at once.
+    /// The time by which evidence ages. A clock that has jumped ahead since the last process, too little
+    /// to be rejected, does not expire everything at once.
     fn age_clock(&self) -> SystemTime {
         let latest = self
             .newest
@@ -331,8 +331,8 @@ impl State {
     }
 
     /// Verdicts are numbered in the order of time, so the oldest evidence is found by number.
-    /// Those that are confirmed from time to time are younger than their numbers, but their
-    /// evidence is renewed with them: they are passed over.
+    /// Those that rechecks confirm are younger than their numbers, but their evidence is renewed with
+    /// them: they are skipped.
     pub(super) fn forget_old_evidence(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -368,7 +368,7 @@ impl State {
 // === impl OpenTopic ===
 
 impl OpenTopic {
-    /// Takes a site up, unless its registrable domain has its share already.
+    /// Adds a site to the border, unless its registrable domain has reached its limit.
     pub(super) fn discover(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -397,7 +397,7 @@ impl OpenTopic {
         Ok(Some(found))
     }
 
-    /// Puts a site whose standing has changed where it belongs.
+    /// Stores a site whose standing has changed, and moves it within the border.
     pub(super) fn place(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -419,8 +419,8 @@ impl OpenTopic {
     }
 }
 
-/// A number that no other store has. It is not part of a dump: a store that is read from one
-/// goes its own way, and followers of the first are to notice.
+/// A number that no other store or process has. It is not part of a dump: an imported store diverges
+/// from the original, and clients of the original's feed must notice.
 fn new_identity() -> u64 {
     let since = clock::now().duration_since(SystemTime::UNIX_EPOCH);
     let moment = since.unwrap_or_default().as_nanos();
@@ -468,10 +468,10 @@ pub(super) fn site_record(
     record.ok_or_else(|| StoreError::damaged(&key, "it is missing"))
 }
 
-/// Looks at the best of the first border: a damaged store shows it there soon.
+/// Checks the first entries of the border, where damage is likely to show.
 fn check_border(changes: &Transaction<'_, dyn Engine>) -> Result<(), StoreError> {
-    const LOOKED_AT: usize = 1_000;
-    for entry in changes.scan(&[kind::BORDER]).take(LOOKED_AT) {
+    const CHECKED: usize = 1_000;
+    for entry in changes.scan(&[kind::BORDER]).take(CHECKED) {
         let (key, host) = entry?;
         let damaged = |reason: &str| StoreError::damaged(&key, reason);
         let topic = keys::topic_in(&key).ok_or_else(|| damaged("it is short"))?;
@@ -484,7 +484,7 @@ fn check_border(changes: &Transaction<'_, dyn Engine>) -> Result<(), StoreError>
             _ => false,
         };
         if !is_here {
-            return Err(damaged("its site stands elsewhere"));
+            return Err(damaged("its site is elsewhere"));
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! Sites under which the process may have died.
+//! Sites whose visits may have killed the process.
 //!
 //! A site that was under way when a process was killed may be what killed it: a page that exhausts the
-//! memory, a fault of ours that ends everything. Visited again after each restart, it would kill
-//! for ever. So each site left under way is a suspect. One that was under way at two such ends in
-//! a row is visited alone; if the process dies twice under it then, it is not visited any more.
+//! memory, a bug that aborts. Visited again after each restart, it would do so for ever. So each site
+//! left under way is a suspect. One that was under way at two such deaths in a row is visited alone; if
+//! the process then dies twice during its visit, it is not visited any more.
 //!
 //! | deaths in a row | what follows |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | two | it is visited with nothing else under way |
 //! | two more, with it alone under way | its verdict is `undecided (poison)`, without a visit |
 //!
-//! Of the last two, those count in which it was the first site handed out: a process that has visited
-//! others before and dies may have died of them, or have been killed by an operator who waited for a
-//! verdict. So that this comes about, each process hands out one of these sites before any other.
+//! Of the last two, only those count in which it was the first site handed out: a process that visited
+//! others before may have died of them, or have been killed by an operator who waited for a verdict. So
+//! each process hands out one of these sites before any other.
 //!
-//! Invariants: a visit that ends, whatever it found, clears the suspicion. A process that ends by
-//! itself, also by an error of the store, makes no suspects.
+//! Invariants: a visit that ends, whatever its verdict, clears the suspicion. A process that exits by
+//! itself, also after an error of the store, leaves no suspects.
 
 use std::collections::BTreeMap;
 
@@ -29,18 +29,18 @@ use super::versions::{self, first_form};
 use super::{StoreError, TopicId};
 use crate::web::SiteId;
 
-/// So many deaths with others under way make a site be visited alone.
+/// Deaths with other sites under way after which a site is visited alone.
 const DEATHS_IN_COMPANY: u32 = 2;
 
-/// So many deaths with it alone under way make it a poison.
+/// Deaths with no other site under way after which it is poison.
 const DEATHS_ALONE: u32 = 2;
 
 /// What a site is suspected of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Suspicion {
-    /// Processes in a row that died with it and others under way.
+    /// Consecutive processes that died with it and others under way.
     in_company: u32,
-    /// Processes that handed out no other site and died under it.
+    /// Processes that handed out no other site and died during its visit.
     alone: u32,
     /// Whether it is out alone now.
     is_out_alone: bool,
@@ -103,7 +103,7 @@ impl Suspects {
         self.of(topic, site).is_poison()
     }
 
-    /// Notes that a site is handed out to be visited alone.
+    /// Records that a site is handed out to be visited alone.
     pub(super) fn send_out_alone(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -129,7 +129,7 @@ impl Suspects {
     }
 }
 
-/// A process has died with these sites under way.
+/// Records that a process died with these sites under way.
 pub(super) fn note_death(
     changes: OpenTransaction<'_, '_>,
     under_way: &[(TopicId, SiteId)],
@@ -158,7 +158,7 @@ pub(super) fn note_death(
     Ok(())
 }
 
-/// A visit has come to its end.
+/// Clears the suspicion after a completed visit.
 pub(super) fn clear(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -171,7 +171,7 @@ pub(super) fn clear(
     Ok(())
 }
 
-/// A visit was broken off in order: it says nothing for or against the site.
+/// A visit was interrupted by a regular exit, which says nothing for or against the site.
 pub(super) fn put_back(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,

@@ -1,8 +1,8 @@
-//! What crawls read, without the writer.
+//! Queries of crawls, which bypass the commit thread.
 //!
 //! Invariant: a verdict is shown only when it is durable, that is, when its number is at most
 //! the last that was synced. One that was confirmed keeps its number, so its new confidence may
-//! be seen some milliseconds before it is durable: what it says about the site is not new.
+//! be seen some milliseconds before it is durable: the verdict itself is not new.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,8 +27,8 @@ pub(super) fn topics(engine: &dyn Engine) -> Result<Vec<(String, TopicId)>, Stor
     topics.collect()
 }
 
-/// When the newest verdict was recorded. Stores that were begun before that was kept say it by the
-/// verdict of the last number.
+/// When the newest verdict was recorded. Stores from before that was kept have it in the verdict with
+/// the last number.
 pub(super) fn newest_verdict(engine: &dyn Engine) -> Result<Option<SystemTime>, StoreError> {
     let transaction = Transaction::new(engine);
     if let Some(seconds) = transaction.get(keys::NEWEST)? {
@@ -53,7 +53,7 @@ pub(super) fn totals(engine: &dyn Engine, topic: TopicId) -> Result<TopicTotals,
 pub(super) fn progress(engine: &dyn Engine, topic: TopicId) -> Result<Progress, StoreError> {
     let key = keys::progress(topic);
     let progress = Transaction::new(engine).get(&key)?;
-    // Stores that were begun before it was kept get one when a topic is opened.
+    // Stores from before it was kept get one when a topic is opened.
     let none = || Progress::new(u64::MAX, ModelFingerprint::from_bits(0));
     Ok(progress.unwrap_or_else(none))
 }
@@ -63,7 +63,7 @@ pub(super) fn full_addresses(
     topic: TopicId,
     sites: u32,
 ) -> Result<Vec<IpAddr>, StoreError> {
-    // Older versions counted each address of an IPv6 network for itself.
+    // Older versions counted each address of an IPv6 network separately.
     let mut counted: BTreeMap<IpAddr, u32> = BTreeMap::new();
     for entry in engine.scan(&keys::of_topic(kind::ADDRESS, topic), None) {
         let (key, value) = entry?;
@@ -110,7 +110,7 @@ pub(super) fn judged(
         }
         let record: Option<VerdictRecord> = reader.get(&keys::verdict(topic, &site))?;
         let record = record.ok_or_else(|| StoreError::damaged(&key, NO_VERDICT))?;
-        // One that was renewed while we read comes later, under its new number.
+        // A verdict renewed meanwhile comes later, under its new number.
         if keys::sequence(record.seq()) == key {
             found.push(record.into_judged(site));
         }
@@ -120,7 +120,7 @@ pub(super) fn judged(
 
 const NO_VERDICT: &str = "it leads to no verdict";
 
-/// Whose verdict has a number.
+/// The topic and site of a numbered verdict.
 pub(super) fn verdict_place(key: &[u8], value: &[u8]) -> Result<(TopicId, SiteId), StoreError> {
     let (number, host): (u16, String) = versions::decode(key, value)?;
     let site = host.parse();

@@ -1,7 +1,7 @@
 //! Reads that see what was written but is not applied yet.
 //!
-//! Invariant: nothing reaches the engine before the whole transaction does, and one that is
-//! given up leaves no trace.
+//! Invariant: nothing reaches the engine before the whole transaction does, and an abandoned one
+//! leaves no trace.
 
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -10,12 +10,12 @@ use super::StoreError;
 use super::engine::{Changes, Engine, Entry};
 use super::versions::{self, Record};
 
-/// Changes on their way.
+/// Changes that are not applied yet, over an engine.
 pub(super) struct Transaction<'e, E: ?Sized> {
     engine: &'e E,
-    /// What earlier commands of the same group have changed.
+    /// Changes of earlier commands in the same batch.
     changes: Changes,
-    /// What the command being carried out has changed.
+    /// Changes of the current command.
     command: Changes,
 }
 
@@ -31,12 +31,12 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         }
     }
 
-    /// Takes the changes of the command over into the group.
+    /// Adds the changes of the command to the batch.
     pub(super) fn accept_command(&mut self) {
         self.changes.append(&mut self.command);
     }
 
-    /// Forgets what the command has changed.
+    /// Discards the changes of the command.
     pub(super) fn reject_command(&mut self) {
         self.command.clear();
     }
@@ -127,7 +127,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
 /// A value, or that it was removed.
 type Slot = (Vec<u8>, Option<Vec<u8>>);
 
-/// Two ordered sequences as one; of equal keys, that of `above` counts.
+/// Merges two ordered sequences; for equal keys, `above` wins.
 struct Overlay<B: Iterator, A: Iterator> {
     below: Peekable<B>,
     above: Peekable<A>,

@@ -1,11 +1,9 @@
-//! Work that takes long: sorting a border anew, making sites due whose model has changed, or
-//! that are to be looked at again after another time than before, going through a list by
-//! other lists of the operator, counting domains by other platforms, letting sites leave a border
-//! that is too long, setting times right that a wrong clock has written.
+//! Long work after a setting has changed: re-sorting a border, making sites due whose model has changed,
+//! rescheduling rechecks, reviewing a list by changed host lists, regrouping domains by changed
+//! platforms; trimming a border that is too long; correcting times written by a wrong clock.
 //!
-//! Invariant: it is done in portions, each of them a transaction, so that a border of ten
-//! million sites is never held in memory. One that is broken off in the middle is begun anew
-//! when its topic is opened the next time.
+//! Invariant: it is done in portions, each of them a transaction, so that a border of ten million sites
+//! is never held in memory. Interrupted work restarts when its topic is opened the next time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,14 +27,14 @@ use super::transaction::OpenTransaction;
 use super::versions;
 use super::{Averaging, REJUDGED, Rank, Ranking, StoreError, TopicId};
 
-/// So many records are looked at in one transaction.
+/// Records read in one transaction.
 const PORTION: usize = 10_000;
 
 /// Work to be done before a topic is used.
 pub(super) struct Upkeep {
     topic: TopicId,
     task: Task,
-    /// The last record that was looked at.
+    /// The key of the last record that was processed.
     after: Vec<u8>,
 }
 
@@ -45,22 +43,22 @@ enum Task {
     Rank(Arc<dyn Ranking>),
     /// Make sites due whose verdicts are not of this model: all of them, or relevant ones.
     Rejudge { model: ModelFingerprint, all: bool },
-    /// Look at relevant sites again so long after they were judged, or never.
+    /// Recheck relevant sites this long after they were judged, or never.
     Recheck { after: Option<Duration> },
-    /// Put everybody on the list who belongs there, and nobody else.
+    /// Bring the list in line with verdicts, decisions and host lists.
     List { hosts: Arc<HostLists>, cause: Cause },
-    /// Let the lowest ranked leave while more than this wait.
+    /// Drop the lowest ranked while the border is longer than this.
     Trim {
         topic: Arc<str>,
         platforms: Arc<Platforms>,
         most: u64,
     },
-    /// Let no verdict be later than this.
+    /// Date no verdict later than this.
     DateVerdicts { now: u64 },
-    /// Let nobody wait longer than anybody can ask for, counted from this time.
+    /// Defer no site longer than [`LONGEST_DEFERRAL`], counted from this time.
     DateDeferrals { now: u64 },
-    /// Count sites and recommendations by what these platforms make one domain. The counts of
-    /// before are taken away first.
+    /// Regroup sites and edges by domain, as these platforms define it. Earlier counts are removed
+    /// first.
     Group {
         platforms: Arc<Platforms>,
         ranking: Arc<dyn Ranking>,
@@ -68,18 +66,18 @@ enum Task {
     },
 }
 
-/// A border that is trimmed is left so much shorter than it may be, as a share, so that not every
-/// commit is followed by another trimming.
+/// A border is trimmed to one part in this many below its limit, so that not every commit is followed
+/// by another trimming.
 const SLACK: u64 = 64;
 
-/// Deferrals that are longer, in seconds, are taken for those of a wrong clock once the clock is
-/// accepted: a site that did ask for more than a week is asked once too early.
+/// Longer deferrals, in seconds, are attributed to a wrong clock once the clock is accepted: a site that
+/// did request more than a week is visited once too early.
 const LONGEST_DEFERRAL: u64 = 7 * 24 * 3_600;
 
 // === impl Upkeep ===
 
 impl Upkeep {
-    /// Notes that a border is to be sorted, whichever ranking opens the topic next.
+    /// Marks a border as unsorted, so that interrupted work restarts under whatever ranking is next.
     pub(super) fn rank(
         changes: OpenTransaction<'_, '_>,
         topic: TopicId,
@@ -95,8 +93,8 @@ impl Upkeep {
         })
     }
 
-    /// None if sites and edges are grouped by these platforms and this ranking already. Else notes
-    /// that they are to be, by those that the topic is opened with next.
+    /// None if sites and edges are grouped by these platforms and this ranking already. Otherwise marks
+    /// them as ungrouped until it is done.
     pub(super) fn group(
         changes: OpenTransaction<'_, '_>,
         topic: TopicId,
@@ -135,8 +133,8 @@ impl Upkeep {
         Ok((done != Some((model.bits(), all))).then_some(upkeep))
     }
 
-    /// None if the sites stand there already. Else notes that they are to be, whatever the time
-    /// is when the topic is opened next.
+    /// None if rechecks are scheduled by this time already. Otherwise marks them as unscheduled until it
+    /// is done.
     pub(super) fn recheck(
         changes: OpenTransaction<'_, '_>,
         topic: TopicId,
@@ -154,7 +152,7 @@ impl Upkeep {
         }))
     }
 
-    /// Makes the list of a topic that has none, whatever the operator thinks of its sites.
+    /// Creates the list of a topic that has none, without regard to host lists.
     pub(super) fn found_list(topic: TopicId) -> Self {
         let hosts = Arc::default();
         let cause = Cause::Founded;
@@ -165,8 +163,8 @@ impl Upkeep {
         }
     }
 
-    /// None if the list was gone through by these lists of the operator. Else notes that it is to
-    /// be, whatever they are when the topic is opened next.
+    /// None if the list was reviewed by these host lists. Otherwise marks it as under review until it is
+    /// done.
     pub(super) fn review_list(
         changes: OpenTransaction<'_, '_>,
         topic: TopicId,
@@ -185,7 +183,7 @@ impl Upkeep {
         }))
     }
 
-    /// Lets the lowest ranked sites leave a border of more than `most` sites.
+    /// Drops the lowest ranked sites of a border of more than `most` sites.
     pub(super) fn trim(
         topic: TopicId,
         name: Arc<str>,
@@ -203,12 +201,12 @@ impl Upkeep {
         }
     }
 
-    /// The topic whose border it trims, if it does.
+    /// The topic, if this trims a border.
     pub(super) fn trimmed_topic(&self) -> Option<TopicId> {
         matches!(self.task, Task::Trim { .. }).then_some(self.topic)
     }
 
-    /// Sets the times of a topic right that a clock has written which was ahead.
+    /// Corrects the times in a topic that were written by a clock ahead of `now`.
     pub(super) fn accept_clock(topic: TopicId, now: u64) -> [Self; 2] {
         let tasks = [
             (Task::DateVerdicts { now }, kind::VERDICT),
@@ -221,7 +219,7 @@ impl Upkeep {
         })
     }
 
-    /// Does a portion, and says whether that was the last.
+    /// Does a portion; returns whether it was the last.
     pub(super) fn work(
         &mut self,
         changes: OpenTransaction<'_, '_>,
@@ -313,7 +311,7 @@ impl Upkeep {
         Ok(is_last)
     }
 
-    /// Notes that it is done.
+    /// Marks the work as done.
     fn finish(&self, changes: OpenTransaction<'_, '_>, record: &mut TopicRecord) {
         let topic = self.topic;
         match &self.task {
@@ -324,7 +322,7 @@ impl Upkeep {
             Task::Recheck { after } => {
                 let seconds = after.map(|after| after.as_secs());
                 changes.put(keys::recheck_after(topic), &seconds);
-                // Evidence was passed over that nobody is going to renew any more.
+                // Expiry skipped evidence that no recheck will renew now: start it again.
                 if after.is_none() {
                     changes.remove(keys::AGED.to_vec());
                 }
@@ -332,7 +330,7 @@ impl Upkeep {
             Task::List { hosts, .. } => {
                 changes.put(keys::listed_by(topic), &list_changes::fingerprint(hosts));
             }
-            // Rechecks are counted from the verdicts, anew.
+            // Rechecks depend on the dates of verdicts: reschedule them.
             Task::DateVerdicts { .. } => changes.remove(keys::recheck_after(topic)),
             Task::DateDeferrals { .. } | Task::Trim { .. } => {}
             Task::Group {
@@ -345,7 +343,7 @@ impl Upkeep {
     }
 }
 
-/// Gives a site the place that a ranking gives it.
+/// Moves a site to its place by a ranking.
 fn rank(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -376,18 +374,18 @@ fn put_ranked(
     changes.put(key.to_vec(), &known);
 }
 
-/// Tells ways to group sites and edges apart.
+/// A fingerprint of how sites and edges are grouped.
 pub(super) fn grouping(platforms: &Platforms, averaging: Averaging) -> u64 {
     let mut suffixes: Vec<&str> = platforms.suffixes().collect();
     if averaging == Averaging::ByEdge {
         suffixes.push("by edge");
     }
-    // Domains hold no line ends.
+    // Domains contain no line feeds.
     xxh3_64(suffixes.join("\n").as_bytes())
 }
 
 impl Averaging {
-    /// Under which name an edge is averaged with others before all are.
+    /// The group in which an edge is averaged before groups are.
     pub(super) fn group_of<'s>(self, source: &'s SiteId, platforms: &Platforms) -> &'s str {
         match self {
             Self::ByDomain => platforms.domain_of(source),
@@ -396,7 +394,7 @@ impl Averaging {
     }
 }
 
-/// Counts a site for its domain, and those who recommend it by theirs.
+/// Counts a site for its domain, and its edges by the domains of their sources.
 fn group(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -408,7 +406,7 @@ fn group(
     let damaged = |key: &[u8]| StoreError::damaged(key, "it names no site");
     let site = keys::last_host(key).ok_or_else(|| damaged(key))?;
     let mut known: SiteRecord = versions::decode(key, value)?;
-    // An alias takes no share of its domain.
+    // An alias does not count for its domain.
     let mut is_alias = false;
     if !matches!(known.phase, Phase::Border { .. }) {
         let verdict: Option<VerdictRecord> = changes.get(&keys::verdict(topic, &site))?;
@@ -436,7 +434,7 @@ fn group(
             changes.put_raw(new, value);
         }
     }
-    // Edges that stay where they are leave the sums as they were added up, to the last bit.
+    // If no edge moves, the sums are kept to the last bit.
     if has_moved || sums.len() != known.domains as usize {
         known.edges = sums.values().map(|sum| sum.edges).sum();
         known.domains = u32::try_from(sums.len()).unwrap_or(u32::MAX);
@@ -449,8 +447,8 @@ fn group(
     Ok(())
 }
 
-/// Lets the lowest ranked of a border leave, those whose keys come before `before` if there is
-/// such a key; start sites stay. Returns the last key that was looked at, if there is more to do.
+/// Drops the lowest ranked of a border, starting before the key `before` if there is one; start sites
+/// stay. Returns the last key read, if there is more to do.
 fn trim(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -488,7 +486,7 @@ fn trim(
     Ok(looked_at.filter(|_| !is_last))
 }
 
-/// Forgets everything about a site that was never visited; it may be found again.
+/// Deletes a site that was never visited; it may be found again.
 fn forget_site(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -507,7 +505,7 @@ fn forget_site(
     Ok(())
 }
 
-/// Makes a site due that would wait longer than [`LONGEST_DEFERRAL`].
+/// Makes a site due that is deferred by more than [`LONGEST_DEFERRAL`].
 fn date_deferral(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -529,7 +527,7 @@ fn date_deferral(
     Ok(())
 }
 
-/// Makes a judged site due; says whether it was one.
+/// Makes a judged site due; returns whether it was one.
 pub(super) fn make_due(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -550,7 +548,7 @@ pub(super) fn make_due(
     Ok(true)
 }
 
-/// Gives a relevant site another time at which it is looked at again.
+/// Changes the recheck time of a relevant site.
 fn reschedule(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,

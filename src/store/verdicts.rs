@@ -76,7 +76,7 @@ impl OpenTopic {
         };
         match outcome.resolution {
             Resolution::PutBack => {
-                // Edges may have come while it was away.
+                // It may have got edges while it was claimed.
                 let rank = self.ranking.rank(&known.standing());
                 known.last_rank = (rank.value, rank.tie);
                 put_back(changes, topic, &site, &mut known, from, &mut record.totals)?;
@@ -137,7 +137,7 @@ impl OpenTopic {
         Ok(recorded)
     }
 
-    /// Where in its life a site is that was looked at just now.
+    /// The phase of a site that was visited just now.
     fn phase_after(
         &self,
         changes: OpenTransaction<'_, '_>,
@@ -150,8 +150,8 @@ impl OpenTopic {
     }
 }
 
-/// Gives a verdict its number and adds it to the totals; one that it replaces leaves them. One
-/// that says what the old one said keeps its number, and is not told again.
+/// Numbers a verdict and adds it to the totals, in place of the one it replaces. One that confirms the
+/// old one keeps its number, and is not returned as new.
 fn judge(
     changes: OpenTransaction<'_, '_>,
     outcome: &VisitOutcome,
@@ -196,12 +196,12 @@ fn judge(
     })
 }
 
-/// Whether a site counts at its address: not if it was turned away there.
+/// Whether a site counts at its address: not if the address was full.
 fn takes_room(verdict: Verdict) -> bool {
     verdict.undecided_reason() != Some(UndecidedReason::AddressFull)
 }
 
-/// An alias takes no share of its registrable domain.
+/// An alias does not count for its registrable domain.
 fn share_domain(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -223,10 +223,10 @@ fn share_domain(
     Ok(())
 }
 
-/// Changes the number of sites that were judged at an address, and says what it is now.
+/// Changes the number of sites judged at an address, and returns the new number.
 ///
-/// Older versions counted each IPv6 address for itself. What they counted in a network is put
-/// together here, as soon as the network is met again.
+/// Older versions counted each IPv6 address separately. Their counts are merged here when the network
+/// is seen again.
 fn count_at(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
@@ -266,7 +266,7 @@ fn count(totals: &mut TopicTotals, verdict: Verdict, is_start: bool, change: imp
     }
 }
 
-/// What a visit brought.
+/// What a visit adds to the windows of the crawl.
 fn tally(report: &SiteReport, is_start: bool) -> Tally {
     let mut totals = TopicTotals {
         pages: report.cost.pages as u64,

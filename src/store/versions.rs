@@ -1,12 +1,11 @@
 //! How records become bytes, and how those of older versions are read.
 //!
-//! Each record begins with the version of its form. A record that gets a new form names the form
-//! before and the step from that one to its own ([`Record::upgrade`]), so that a record of any
-//! earlier version is read through a chain of such steps. It is written in its latest form the next
-//! time that it changes.
+//! Each record begins with the version of its format. A record with a new format names the previous one
+//! and the step from that one to its own ([`Record::upgrade`]), so that a record of any
+//! earlier version is read through a chain of such steps. It is written in its latest format the
+//! next time that it changes.
 //!
-//! Invariant: an old record is never damaged because it is old, and a record of a later version is
-//! refused rather than guessed at.
+//! Invariant: every older version can be read, and a later version is an error.
 
 use std::net::IpAddr;
 
@@ -15,19 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// A record in its latest form.
+/// A record in its latest format.
 pub(super) trait Record: Serialize + DeserializeOwned {
-    /// The version of this form.
+    /// The version of this format.
     const VERSION: u8;
 
-    /// The form before; [`NoRecord`] if this is the first.
+    /// The previous format; [`NoRecord`] if this is the first.
     type Before: Record;
 
-    /// The step from the form before to this one.
+    /// Converts from the previous format.
     fn upgrade(before: Self::Before) -> Self;
 }
 
-/// What was before the first form: nothing.
+/// The predecessor of the first format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum NoRecord {}
 
@@ -40,7 +39,7 @@ impl Record for NoRecord {
     }
 }
 
-/// Records that have had one form only.
+/// For records that have had one format only.
 macro_rules! first_form {
     ($($record:ty),+ $(,)?) => {$(
         impl $crate::store::versions::Record for $record {

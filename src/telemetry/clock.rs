@@ -1,24 +1,23 @@
-//! The time of day as this process believes it.
+//! The wall clock, guarded against implausible jumps.
 //!
-//! Certificates, deferrals, rechecks and the age of evidence all depend on the system's clock, and
-//! that clock is sometimes wrong by decades: a dead battery, a virtual machine, a typing mistake.
-//! A jump that cannot be true is therefore not followed: from then on time goes on from where it
-//! was, by the clock that only runs forward. Smaller steps (corrections, a machine that was
-//! suspended) are followed as they come.
+//! Certificates, deferrals, rechecks and the age of evidence all depend on the system clock, which
+//! is sometimes wrong by decades: a dead battery, a virtual machine, a typing mistake. An implausible
+//! jump is therefore not followed: time continues from the last trusted value by the monotonic clock.
+//! Smaller steps (corrections, a machine that was suspended) are followed.
 //!
-//! Tests set the time in two ways, neither of which is seen by other tests of the process: a
-//! [`TestClock`] takes the place of the system's clock, and the paused time of a tokio runtime, as
-//! far as it has been advanced, is added. Both hold for the thread of the test (and so for all tasks
-//! of a `#[tokio::test]` with one thread) and for threads whose work was wrapped by [`inherited`]; the writer and
-//! the readers of the store are.
+//! Tests set the time in two ways, neither of which affects other tests of the process: a
+//! [`TestClock`] replaces the system clock, and the amount by which a test has advanced the paused
+//! time of its tokio runtime is added. Both apply to the thread of the test (and so to all tasks of a
+//! `#[tokio::test]` with one thread) and to threads whose work was wrapped by [`inherited`], such as
+//! the commit thread and the readers of the store.
 //!
-//! Invariants: nothing else reads the system's clock (`clippy.toml` forbids it). [`now`] follows it
+//! Invariants: nothing else reads the system clock (`clippy.toml` forbids it). [`now`] follows it
 //! unless it has gone back by more than [`FURTHEST_BACK`] or ahead by more than [`FURTHEST_AHEAD`]
 //! since it was last trusted.
 
 #![allow(
     clippy::disallowed_types,
-    reason = "the clock of the machine is compared with the time of the runtime, which tests pause"
+    reason = "the system clock is compared with the time of the runtime, which tests pause"
 )]
 
 use std::cell::RefCell;
@@ -28,32 +27,31 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 
-/// A clock that goes back further than this is wrong, or was.
+/// A clock that goes back further than this is wrong, or was wrong before.
 pub(crate) const FURTHEST_BACK: Duration = Duration::from_hours(24);
 
 /// A clock that jumps further ahead than this is wrong. Machines are switched off for years, rarely
 /// for five.
 pub(crate) const FURTHEST_AHEAD: Duration = Duration::from_hours(24 * 365 * 5);
 
-/// A clock, and how far it is trusted.
+/// A clock and the last time it was trusted.
 #[derive(Debug)]
 struct Clock {
     source: Source,
     trusted: Mutex<Option<Anchor>>,
 }
 
-/// What tells the time.
 #[derive(Debug)]
 enum Source {
     System,
-    /// What a test has set, and when.
+    /// The time that a test has set, and when.
     Test(Mutex<(SystemTime, std::time::Instant)>),
 }
 
-/// When the clock was last trusted, and what it showed.
+/// When the clock was last trusted, and its reading then.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
-    told: SystemTime,
+    reading: SystemTime,
     at: std::time::Instant,
     /// Whether the clock was followed when it was last read.
     is_followed: bool,
@@ -62,32 +60,31 @@ struct Anchor {
 static SYSTEM: Clock = Clock::new(Source::System);
 
 thread_local! {
-    /// The clock that a test has given to this thread.
+    /// The clock that a test has set for this thread.
     static OF_TEST: RefCell<Option<Arc<Clock>>> = const { RefCell::new(None) };
 }
 
-/// The time of day. The log says when the system's clock is no longer followed, and when it is
-/// again.
+/// The time of day. It is logged when the system clock is no longer followed, and when it is again.
 #[must_use]
 pub fn now() -> SystemTime {
-    let believed = of_test().map_or_else(|| SYSTEM.now(), |clock| clock.now());
-    believed + paused_ahead()
+    let time = of_test().map_or_else(|| SYSTEM.now(), |clock| clock.now());
+    time + paused_ahead()
 }
 
-/// Trusts the system's clock anew, whatever it shows: there is reason to think that the time
-/// believed so far was the wrong one.
+/// Trusts the system clock again, whatever it shows, because the time followed so far is likely to
+/// have been the wrong one.
 pub(crate) fn trust_system() {
     of_test().map_or_else(|| SYSTEM.trust(), |clock| clock.trust());
 }
 
-/// Whether a clock may show this time where that one was expected.
+/// Whether a reading of a clock is plausible, given the expected time.
 #[must_use]
-pub(crate) fn is_believable(told: SystemTime, expected: SystemTime) -> bool {
-    told <= expected + FURTHEST_AHEAD && expected <= told + FURTHEST_BACK
+pub(crate) fn is_believable(reading: SystemTime, expected: SystemTime) -> bool {
+    reading <= expected + FURTHEST_AHEAD && expected <= reading + FURTHEST_BACK
 }
 
-/// Work for another thread, which is to see the time that this thread sees: its [`TestClock`] and
-/// the paused time of its runtime, if there are any. Without them nothing changes.
+/// Wraps work for another thread so that it sees the time of this thread: its [`TestClock`] and the
+/// paused time of its runtime. Outside of tests nothing changes.
 pub(crate) fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let (clock, runtime) = (of_test(), Handle::try_current().ok());
     move || {
@@ -98,38 +95,38 @@ pub(crate) fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 }
 
 fn of_test() -> Option<Arc<Clock>> {
-    // A thread that is ending has none any more.
+    // Fails while the thread is being destroyed.
     let clock = OF_TEST.try_with(|clock| clock.borrow().clone());
     clock.unwrap_or_default()
 }
 
-/// How far a test that pauses the time of its runtime has advanced it; else nothing.
+/// How far a test has advanced the paused time of its runtime; zero outside of tests.
 fn paused_ahead() -> Duration {
     let real = std::time::Instant::now();
-    let ahead = tokio::time::Instant::now().into_std();
-    let ahead = ahead.saturating_duration_since(real);
-    // Both were read one after the other.
+    let paused = tokio::time::Instant::now().into_std();
+    let ahead = paused.saturating_duration_since(real);
+    // Time passes between the two reads.
     if ahead < Duration::from_millis(1) {
         return Duration::ZERO;
     }
     ahead
 }
 
-/// For tests: stands in for the system's clock until it is dropped, on the thread that made it and
-/// on threads that inherit it. It runs on from the time it was set to.
+/// For tests: replaces the system clock until it is dropped, on the thread that made it and on
+/// threads that inherit it. It runs on from the time it was set to.
 #[derive(Debug)]
-#[must_use = "the system's clock is back as soon as this is dropped"]
+#[must_use = "the system clock is used again as soon as this is dropped"]
 pub struct TestClock {
     clock: Arc<Clock>,
     before: Option<Arc<Clock>>,
-    /// It has to be dropped on the thread that made it.
+    /// Must be dropped on the thread that made it.
     not_send: PhantomData<*const ()>,
 }
 
 // === impl TestClock ===
 
 impl TestClock {
-    /// A machine that starts at this time.
+    /// A trusted clock that starts at this time.
     pub fn starting_at(time: SystemTime) -> Self {
         let shown = Mutex::new((time, std::time::Instant::now()));
         let clock = Clock::new(Source::Test(shown));
@@ -137,8 +134,8 @@ impl TestClock {
         Self::enter(Arc::new(clock))
     }
 
-    /// Sets the clock of the machine, as an operator or a time server would: [`now`] follows only if
-    /// that [is believable](is_believable).
+    /// Sets the clock, as an operator or a time server would: [`now`] follows only if that
+    /// [is believable](is_believable).
     pub fn set(&self, time: SystemTime) {
         if let Source::Test(shown) = &self.clock.source {
             *locked(shown) = (time, std::time::Instant::now());
@@ -173,9 +170,9 @@ impl Clock {
 
     #[allow(
         clippy::disallowed_methods,
-        reason = "the one place that reads the clock"
+        reason = "the only place that reads the system clock"
     )]
-    fn told(&self) -> SystemTime {
+    fn reading(&self) -> SystemTime {
         match &self.source {
             Source::System => SystemTime::now(),
             Source::Test(shown) => {
@@ -186,26 +183,26 @@ impl Clock {
     }
 
     fn now(&self) -> SystemTime {
-        let told = self.told();
+        let reading = self.reading();
         let mut trusted = locked(&self.trusted);
-        let anchor = trusted.get_or_insert_with(|| Anchor::new(told));
-        let expected = anchor.told + anchor.at.elapsed();
-        let is_followed = is_believable(told, expected);
+        let anchor = trusted.get_or_insert_with(|| Anchor::new(reading));
+        let expected = anchor.reading + anchor.at.elapsed();
+        let is_followed = is_believable(reading, expected);
         let was_followed = std::mem::replace(&mut anchor.is_followed, is_followed);
         drop(trusted);
         match (was_followed, is_followed) {
             (true, false) => tracing::error!(
-                "the clock of this machine jumped by more than can be true; it is not followed until \
-                 it is set right or the process starts anew"
+                "the system clock jumped implausibly far; it is ignored until it is corrected or \
+                 the process restarts"
             ),
-            (false, true) => tracing::info!("the clock of this machine is followed again"),
+            (false, true) => tracing::info!("the system clock is plausible again and followed"),
             _ => {}
         }
-        if is_followed { told } else { expected }
+        if is_followed { reading } else { expected }
     }
 
     fn trust(&self) {
-        let anchor = Anchor::new(self.told());
+        let anchor = Anchor::new(self.reading());
         *locked(&self.trusted) = Some(anchor);
     }
 }
@@ -217,9 +214,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 // === impl Anchor ===
 
 impl Anchor {
-    fn new(told: SystemTime) -> Self {
+    fn new(reading: SystemTime) -> Self {
         Self {
-            told,
+            reading,
             at: std::time::Instant::now(),
             is_followed: true,
         }
@@ -238,7 +235,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + 30_000 * DAY
     }
 
-    /// Tests are slow at times, but not by hours; and two clocks are not read at once.
+    /// Within half a day: slow tests take seconds more, never hours.
     fn assert_about(time: SystemTime, wanted: SystemTime) {
         let is_about = time > wanted - DAY / 2 && time < wanted + DAY / 2;
         assert!(is_about, "{time:?}, wanted {wanted:?}");
@@ -250,7 +247,7 @@ mod tests {
         assert!(is_believable(noon, noon));
         assert!(is_believable(noon - DAY, noon));
         assert!(!is_believable(noon - DAY - Duration::from_secs(1), noon));
-        assert!(is_believable(noon + 5 * 365 * DAY, noon), "a cellar");
+        assert!(is_believable(noon + 5 * 365 * DAY, noon), "switched off");
         assert!(!is_believable(noon + 20 * 365 * DAY, noon));
         assert!(!is_believable(SystemTime::UNIX_EPOCH, noon), "no battery");
     }
@@ -274,8 +271,8 @@ mod tests {
     fn a_clock_that_a_test_sets_is_seen_by_threads_that_inherit_it_and_by_no_others() {
         let real = now();
         let clock = TestClock::starting_at(noon());
-        let heir = thread::spawn(inherited(now));
-        assert_about(heir.join().unwrap(), noon());
+        let inheriting = thread::spawn(inherited(now));
+        assert_about(inheriting.join().unwrap(), noon());
         assert_about(thread::spawn(now).join().unwrap(), real);
         {
             let _inner = TestClock::starting_at(noon() + 9 * DAY);
@@ -289,11 +286,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_that_is_advanced_by_a_test_passes_here_too() {
         let before = now();
-        let (sender, asked) = std::sync::mpsc::channel::<()>();
-        let heir = thread::spawn(inherited(move || asked.recv().map(|()| now())));
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let inheriting = thread::spawn(inherited(move || receiver.recv().map(|()| now())));
         tokio::time::advance(30 * DAY).await;
         assert_about(now(), before + 30 * DAY);
         sender.send(()).unwrap();
-        assert_about(heir.join().unwrap().unwrap(), before + 30 * DAY);
+        assert_about(inheriting.join().unwrap().unwrap(), before + 30 * DAY);
     }
 }

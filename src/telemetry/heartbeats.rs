@@ -1,7 +1,7 @@
-//! Whether every loop still turns.
+//! Heartbeats of long-running loops, read by the watchdog.
 //!
-//! A loop beats whenever it comes round, also while it waits on purpose. One that has not
-//! beaten for too long is stuck, and whoever watches can say which it is.
+//! A loop beats in every iteration, also while it waits on purpose. One that has not beaten for too
+//! long is stuck, and is reported by name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The loops of a process; clones know the same loops.
+/// The heartbeats of all loops of a process; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heartbeats {
     loops: Arc<Mutex<BTreeMap<String, Instant>>>,
 }
 
-/// The heart of one loop. Once dropped, nobody waits for it any more.
+/// The heartbeat of one loop. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     name: String,
@@ -28,15 +28,15 @@ impl Heartbeats {
     /// Watches a loop from now on.
     #[must_use]
     pub(crate) fn of_loop(&self, name: &str) -> Heartbeat {
-        let heart = Heartbeat {
+        let heartbeat = Heartbeat {
             name: name.to_owned(),
             all: self.clone(),
         };
-        heart.beat();
-        heart
+        heartbeat.beat();
+        heartbeat
     }
 
-    /// The loops that have not come round for so long.
+    /// The names of the loops whose last beat is longer ago than the limit.
     #[must_use]
     pub(crate) fn stuck(&self, limit: Duration) -> Vec<String> {
         let now = Instant::now();
@@ -53,7 +53,7 @@ impl Heartbeats {
 // === impl Heartbeat ===
 
 impl Heartbeat {
-    /// The loop has come round.
+    /// Records an iteration of the loop.
     pub(crate) fn beat(&self) {
         self.all.lock().insert(self.name.clone(), Instant::now());
     }

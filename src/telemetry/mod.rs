@@ -1,7 +1,6 @@
-//! What the program tells about itself: the log, and the figures that Prometheus scrapes; and
-//! the time of day by which it tells it.
+//! The log, the metrics that Prometheus scrapes, heartbeats, and the clock.
 //!
-//! Lines go to standard error, so that standard output stays what the user asked for.
+//! The log goes to standard error, so that standard output has only results.
 
 pub mod clock;
 mod heartbeats;
@@ -22,21 +21,21 @@ use tracing_subscriber::{EnvFilter, Layer, Registry as Subscribers, fmt, reload}
 use crate::config::{LogFormat, LogLevel, LogSettings};
 pub(crate) use heartbeats::{Heartbeat, Heartbeats};
 
-/// The figures of a process. Each room adds its own; nobody else knows their names.
+/// The metrics of a process. Each module registers its own.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     registry: Registry,
 }
 
 impl Metrics {
-    /// No figures yet.
+    /// Without metrics.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What there is to say about any process: the version it was built from, and where the
-    /// system tells it (on Linux) its memory, descriptors, processor time and start.
+    /// With the metrics of any process: its version and, on Linux, its memory, descriptors, CPU time
+    /// and start time.
     ///
     /// # Panics
     /// Never: the names are constants.
@@ -52,31 +51,31 @@ impl Metrics {
         metrics
     }
 
-    /// Adds a figure and gives it back.
+    /// Registers a metric and returns it.
     ///
     /// # Panics
-    /// If there is one of that name already: names are constants, and rooms add theirs once.
+    /// If the name is registered already: names are constants, and each is registered once.
     pub(crate) fn add<C: Collector + Clone + 'static>(&self, collector: C) -> C {
         self.add_boxed(Box::new(collector.clone()));
         collector
     }
 
-    /// Adds a figure that is asked for its value when it is wanted.
+    /// Registers a collector that computes its values when scraped.
     ///
     /// # Panics
-    /// If there is one of that name already.
+    /// If the name is registered already.
     pub(crate) fn add_boxed(&self, collector: Box<dyn Collector>) {
         let added = self.registry.register(collector);
         added.expect("each name is registered once");
     }
 
-    /// The values of a figure by one of its labels, added up over the others; nothing if there
-    /// is no such figure.
+    /// The values of a metric by one of its labels, summed over the others; empty if there is no
+    /// such metric.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "figures that are counted are whole and not negative"
+        reason = "counts are whole and not negative"
     )]
     pub(crate) fn values(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
         let families = self.registry.gather();
@@ -91,18 +90,18 @@ impl Metrics {
         values
     }
 
-    /// All figures in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus.
     ///
     /// # Panics
-    /// Never: figures are written into memory.
+    /// Never: writing into memory cannot fail.
     #[must_use]
     pub fn render(&self) -> String {
         let encoded = TextEncoder::new().encode_to_string(&self.registry.gather());
-        encoded.expect("figures can be written into memory")
+        encoded.expect("writing into memory cannot fail")
     }
 }
 
-/// What the log leaves out can be changed while it runs.
+/// The log's filter, which can be changed at run time.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Subscribers>> = OnceLock::new();
 
 /// Starts the log. Later calls change nothing: a process has one log.
@@ -116,16 +115,16 @@ pub(crate) fn start_log(settings: &LogSettings) {
         LogFormat::Auto | LogFormat::Json => lines.json().boxed(),
     };
     let log = tracing_subscriber::registry().with(lines.with_filter(filter));
-    // An error means that a log was started before, which is then the log.
+    // An error means that a log was started before; that one stays.
     if log.try_init().is_ok() {
         let _ = FILTER.set(handle);
     }
 }
 
-/// From now on the log tells this much. `RUST_LOG` wins.
+/// Changes the log level at run time. `RUST_LOG` takes precedence.
 pub(crate) fn set_log_level(level: LogLevel) {
     if let Some(handle) = FILTER.get() {
-        // It fails only if the log is gone, and with it whoever might be told.
+        // It fails only if the log is gone, and then there is nowhere to report it.
         let _ = handle.reload(filter(level));
     }
 }

@@ -1,5 +1,4 @@
-//! The model card: what a model was learned from, how well it does, and how to make it
-//! again.
+//! The model card: training data, reliability, and how to reproduce a model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,20 +10,15 @@ use crate::web::{PageKind, TellingWord};
 use super::corpus::{Corpus, CorpusSite};
 use super::fit::Validation;
 
-/// How many telling words stand behind each aspect.
+/// Maximum number of telling words of each aspect.
 const TELLING_WORDS: usize = 15;
 
-/// Everything a card tells about.
 pub(crate) struct Card<'a> {
-    /// The model.
     pub(crate) model: &'a SiteModel,
-    /// What the topic is about, in the words of whoever defined it.
+    /// The description in the definition of the topic.
     pub(crate) description: &'a str,
-    /// The sites it was learned from.
     pub(crate) corpus: &'a Corpus,
-    /// How well it does on sites it has not seen.
     pub(crate) validation: &'a Validation,
-    /// How it was trained.
     pub(crate) settings: &'a TrainingSettings,
     /// The command that made it, without the paths of the machine it ran on.
     pub(crate) command: &'a str,
@@ -175,8 +169,7 @@ impl Card<'_> {
     }
 }
 
-/// Terms are letters and digits of any script, an apostrophe at most; a backtick cannot
-/// occur, but nothing depends on it.
+/// Terms consist of letters, digits and apostrophes, so a backtick is not expected.
 fn in_code(word: &TellingWord) -> String {
     format!("`{}`", word.term.replace('`', "'"))
 }
@@ -189,9 +182,9 @@ fn languages(sites: &[&CorpusSite]) -> String {
     }
     let mut tally: Vec<(String, usize)> = tally.into_iter().collect();
     tally.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
-    let told = tally
+    let most_frequent = tally
         .into_iter()
         .take(5)
         .map(|(code, pages)| format!("{code} {pages}"));
-    told.collect::<Vec<String>>().join(", ")
+    most_frequent.collect::<Vec<String>>().join(", ")
 }

@@ -1,11 +1,10 @@
-//! Labelled sites, read: what a topic is learned from.
+//! The pages of labelled sites, as term counts: the training data.
 //!
-//! Each site is walked breadth first from its homepage, as the paper does it (4.3.1), and
-//! its pages become numbers. Pages that say nothing of their own are left out: errors,
-//! soft 404s, near-duplicates.
+//! Each site is walked breadth first from its homepage, as in the paper (4.3.1), and the terms of
+//! its pages are counted. Errors, soft 404s and near-duplicates are left out.
 //!
-//! Invariant: sites stand in the order of their hosts and pages in the order of the walk,
-//! however many are read at once, so that the same sites give the same numbers.
+//! Invariant: sites are ordered by host and pages by the walk, however many are read at once, so
+//! that the same sites give the same corpus.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,59 +22,54 @@ use crate::web::{
 
 use super::labels::Label;
 
-/// A walk ends after so many requests for each page wanted: dangling links have an end.
+/// Maximum number of requests for each page wanted, because of dangling links.
 const REQUESTS_PER_PAGE: usize = 4;
 
-/// A walk ends after so many failures in a row.
+/// Failures in a row after which a walk ends.
 const MAX_FAILURES: usize = 4;
 
-/// A page is asked for again so often if that may help.
+/// Retries of a page after transient failures.
 const RETRIES: usize = 2;
 
 /// Redirects followed in a row.
 const MAX_REDIRECTS: usize = 5;
 
-/// What bounds the reading of a corpus.
+/// Limits for reading a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkLimits {
-    /// The pages of each site.
+    /// Maximum number of pages of each site.
     pub pages_per_site: usize,
-    /// The sites read at once.
+    /// Number of sites read concurrently.
     pub sites_at_once: usize,
-    /// How pages are read.
+    /// Limits for parsing each page.
     pub parse: ParseLimits,
 }
 
-/// Labelled sites in numbers.
+/// Labelled sites with the term counts of their pages.
 #[derive(Debug, Default)]
 pub struct Corpus {
-    /// All terms.
+    /// The terms of all pages.
     pub lexicon: Lexicon,
     /// The sites that could be read, by host.
     pub sites: Vec<CorpusSite>,
     /// Labelled sites that could not be read, by host, and why.
     pub unreachable: Vec<(SiteId, String)>,
-    /// Labelled sites that answered but have no page with words, by host.
+    /// Labelled sites that answered but have no page with terms, by host.
     pub empty: Vec<SiteId>,
 }
 
 /// A labelled site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorpusSite {
-    /// The site.
     pub(crate) site: SiteId,
-    /// Its topic.
     pub(crate) topic: String,
-    /// Its group, as a number.
     pub(crate) group: u32,
     /// Its pages in breadth-first order.
     pub pages: Vec<CountedPage>,
 }
 
-/// What came of a walk.
 type Walk = Result<Vec<WalkedPage>, FetchError>;
 
-/// One page of a walk.
 struct WalkedPage {
     terms: PageTerms,
     kind: PageKind,
@@ -85,7 +79,7 @@ struct WalkedPage {
 // === impl Corpus ===
 
 impl Corpus {
-    /// Reads the labelled sites. `progress` is told after each site how many are done.
+    /// Reads the labelled sites. `progress` is called after each site with the number done.
     pub async fn read(
         fetcher: Arc<dyn Fetcher>,
         labels: &[Label],
@@ -96,7 +90,7 @@ impl Corpus {
     }
 
     /// Reads the labelled sites with the first fetcher, those that it could not read with the
-    /// next, and so on. One that remembers whom to leave alone is of no use for asking again.
+    /// next, and so on. The same fetcher would not do: it remembers back-offs.
     pub async fn read_in_turn(
         fetchers: &[Arc<dyn Fetcher>],
         labels: &[Label],
@@ -114,7 +108,7 @@ impl Corpus {
                 let site = labels[at].site.clone();
                 walks.spawn(async move {
                     // The semaphore is never closed.
-                    let _seat = slots.acquire_owned().await;
+                    let _slot = slots.acquire_owned().await;
                     (at, walk(&*fetcher, &site, limits).await)
                 });
             }
@@ -195,7 +189,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
     let mut walker = SiteWalker::new(fetcher, &SiteVisit::new(site), bounds);
     let mut pages: Vec<WalkedPage> = Vec::new();
     let mut was_answered = false;
-    let mut silence = None;
+    let mut last_error = None;
     let mut failures = 0;
     while pages.len() < limits.pages_per_site && walker.requests() < bounds.requests {
         let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
@@ -205,14 +199,14 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
                 was_answered = true;
                 let parsed = fetched.status.is_success();
                 let parsed = parsed.then(|| parse::parse(&fetched, &limits.parse));
-                // What a gatekeeper says teaches nothing, and its links are not the site's.
+                // A gatekeeper's page is not training data, and its links are not the site's.
                 let is_challenge = parsed.as_ref().is_some_and(|page| page.signs.challenge);
                 if is_challenge || is_failure(&fetched) {
                     failures += 1;
                 } else {
                     failures = 0;
                     if let Some(parsed) = parsed {
-                        learn(&page, &parsed, &mut walker, &mut pages);
+                        add_page(&page, &parsed, &mut walker, &mut pages);
                     }
                 }
             }
@@ -220,15 +214,15 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
                 error, tries_on, ..
             } => {
                 let is_deferred = matches!(error.kind, ErrorKind::Deferred { .. });
-                // A page that robots.txt keeps us from is no failure.
+                // A page that robots.txt disallows is no failure.
                 if !tries_on && error.kind != ErrorKind::Disallowed {
                     failures += 1;
                 }
                 if was_answered && is_deferred {
-                    tracing::warn!(%site, %error, "a labelled site is read in part only");
+                    tracing::warn!(%site, %error, "a labelled site could be read only in part");
                     break;
                 }
-                silence = Some(error);
+                last_error = Some(error);
             }
             WalkStep::LedAway { .. } | WalkStep::Redirected { next: None, .. } => {
                 was_answered = true;
@@ -237,24 +231,24 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
             WalkStep::Redirected { .. } | WalkStep::Retried { .. } => {}
         }
         if failures >= MAX_FAILURES {
-            tracing::warn!(%site, "a labelled site keeps failing and is read in part only");
+            tracing::warn!(%site, "a labelled site keeps failing and could be read only in part");
             break;
         }
     }
-    match silence {
+    match last_error {
         Some(error) if !was_answered => Err(error),
         _ => Ok(pages),
     }
 }
 
-/// Whether an answer is no page, by the server's own fault.
+/// Whether a response is a failure of the server, or an error page of a gatekeeper.
 fn is_failure(fetched: &FetchedPage) -> bool {
     fetched.status.is_server_error()
         || (!fetched.status.is_success() && fetched.gatekeeper().is_some())
 }
 
-/// Adds a page of the site, unless it says nothing of its own, and the links that it holds.
-fn learn(
+/// Adds the links of a page, and the page unless it is a soft 404 or a near-duplicate.
+fn add_page(
     page: &Candidate,
     parsed: &ParsedPage,
     walker: &mut SiteWalker<'_>,

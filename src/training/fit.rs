@@ -1,9 +1,9 @@
-//! From example sites to a page classifier that knows how often it is wrong.
+//! From example sites to a calibrated page classifier.
 //!
 //! A fit weighs sites, not pages: the pages of a site share its weight, and both classes
-//! weigh one half, so that neither a large site nor the larger class drowns the others. A
-//! cross-validation by site then shows the classifier pages of sites it has not seen;
-//! from their scores come calibration, `p_err` and the proposed threshold (paper 4.3.3).
+//! weigh one half, so that neither a large site nor the larger class dominates. A
+//! cross-validation by site then scores pages of sites that were not trained on;
+//! from these scores come calibration, `p_err` and the proposed threshold (paper 4.3.3).
 
 use rayon::prelude::*;
 
@@ -18,30 +18,29 @@ use crate::web::{PageKind, SiteConfidence};
 use super::folds::folds;
 use super::measures::{Measures, Outcome, count};
 
-/// What a training page costs if it is on the wrong side, against the length of the
-/// weights. Larger than usual, because the weights of all pages together are the number of
-/// sites; on real sites 1 was worse and 100 no better.
+/// Cost of a misclassified training page relative to the norm of the weights. Larger than usual,
+/// because the weights of all pages sum up to the number of sites; on real sites 1 was worse and 100
+/// no better.
 const COST: f64 = 10.0;
 
 /// The share of a site's weight that goes to the site as a whole.
 const WHOLE_SITE: f64 = 0.5;
 
-/// A term on a single site tells nothing about others.
+/// A term on a single site does not generalise.
 const MIN_TERM_SITES: u32 = 2;
 
-/// Fewer known terms and a page is mute.
+/// A page with fewer known terms is mute.
 const MIN_KNOWN_TERMS: usize = 5;
 
-/// A verdict before the end of a site needs so many pages that spoke. One is enough where it
-/// is very sure, since its error is accounted for: on real sites two cost about a page more on
-/// each and were no better.
+/// Minimum number of pages that spoke before an early verdict. One is enough if its confidence is
+/// high, since `p_err` is accounted for: on real sites two cost about a page more per site and were no
+/// better.
 const MIN_SPEAKING_PAGES: usize = 1;
 
 /// The thresholds that training chooses from, the cheapest first.
 const P_THRESHOLDS: [f64; 4] = [0.9, 0.95, 0.975, 0.99];
 
-/// A higher threshold must lower the balanced Brier score by at least so much for each
-/// further page that a site costs.
+/// How much a higher threshold must lower the balanced Brier score for each additional page per site.
 const GAIN_PER_PAGE: f64 = 0.004;
 
 /// A page classifier with the vocabulary it was fitted on.
@@ -54,12 +53,12 @@ struct FittedPages {
 /// mute pages.
 type HeldOutScores = Vec<Option<f64>>;
 
-/// What cross-validation on the training sites showed.
+/// The result of cross-validation on the training sites.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
-    /// How many folds there were; none if there were too few groups to make any.
+    /// The number of folds; none if there were too few groups.
     pub(crate) folds: Option<usize>,
-    /// How the training sites were judged by models that had not seen them.
+    /// Of the training sites, judged by models that were not trained on them.
     pub(crate) measures: Measures,
 }
 
@@ -96,7 +95,6 @@ impl FittedPages {
         (vector.known_terms() >= MIN_KNOWN_TERMS).then(|| self.pages.score(&vector))
     }
 
-    /// A whole model of what was fitted here.
     fn into_model(
         self,
         topic: &str,
@@ -118,10 +116,9 @@ impl FittedPages {
     }
 }
 
-/// The pages of a site, and the site as a whole as if it were one long page, which gets
-/// half of its weight: what its pages have in common is what makes it a site of its class,
-/// and many of them say little about that. What it gains on real sites is less than what
-/// dealing the folds anew changes.
+/// The pages of a site, and the sum of them as one more page, which gets half of the weight: the
+/// class of a site shows in what its pages have in common, and many single pages say little about it.
+/// The gain on real sites is smaller than the variation between random folds.
 fn weigh_pages(site: &ExampleSite<'_>, selection: &Selection, weight: f64) -> Vec<WeighedPage> {
     let vectors: Vec<PageVector> = site
         .pages
@@ -168,7 +165,7 @@ fn fit_classifier(
     }
 }
 
-/// The same sites with their first pages only.
+/// The sites with their first `pages` pages only.
 fn first_pages<'a>(sites: &[ExampleSite<'a>], pages: usize) -> Vec<ExampleSite<'a>> {
     let cut = |site: &ExampleSite<'a>| ExampleSite {
         pages: &site.pages[..site.pages.len().min(pages)],
@@ -177,8 +174,8 @@ fn first_pages<'a>(sites: &[ExampleSite<'a>], pages: usize) -> Vec<ExampleSite<'
     sites.iter().map(cut).collect()
 }
 
-/// Learns a topic from example sites: the page classifier from all of them, its
-/// reliability from those that were held out.
+/// Learns a topic from example sites: the page classifier from all of them, its calibration from
+/// held-out scores.
 #[must_use]
 pub fn fit_model(
     topic: &str,
@@ -203,7 +200,7 @@ pub fn fit_model(
     (model, validation)
 }
 
-/// Scores the pages of each fold's sites by a classifier fitted to all other sites.
+/// Scores the pages of each fold's sites with a classifier fitted to all other sites.
 fn held_out_scores(
     lexicon: &Lexicon,
     sites: &[ExampleSite<'_>],
@@ -286,7 +283,7 @@ fn simulate(
     sites.iter().zip(scores).map(judge).collect()
 }
 
-/// The cheapest threshold that no dearer one beats by what its pages are worth.
+/// The cheapest threshold, unless a higher one gains more than [`GAIN_PER_PAGE`].
 fn propose_threshold(sites: &[ExampleSite<'_>], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
     let targets = count(sites.iter().filter(|site| site.is_target()).count()).max(1.0);
     let others = (count(sites.len()) - targets).max(1.0);

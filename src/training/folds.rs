@@ -1,7 +1,7 @@
-//! Cross-validation by site: who is tested when.
+//! Cross-validation by site: assigns sites to folds.
 //!
-//! Groups stay together: years of one conference, sites of one designer share text, and a
-//! fold that tears them apart flatters the classifier. Target groups are dealt out first,
+//! Groups stay together: years of one conference or sites of one designer share text, and
+//! splitting them across folds overestimates the classifier. Target groups are assigned first,
 //! so that every fold tests some; there are never more folds than target groups.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,9 @@ use rand_xoshiro::Xoshiro256Plus;
 
 use crate::classify::ExampleSite;
 
-/// Deals sites out into at most `most` folds; each is a list of places in `sites`.
+/// Assigns sites to at most `most` folds; each is a list of indices into `sites`.
 ///
-/// None if there are too few groups of a class to test any: a fold's training must have
-/// seen both.
+/// None if a class has too few groups: the training sites of each fold must include both classes.
 #[must_use]
 pub fn folds(sites: &[ExampleSite<'_>], most: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
     let (mut target, mut other) = groups(sites);
@@ -27,15 +26,15 @@ pub fn folds(sites: &[ExampleSite<'_>], most: usize, seed: u64) -> Option<Vec<Ve
     let mut folds = vec![Vec::new(); count];
     for groups in [&mut target, &mut other] {
         groups.shuffle(&mut random);
-        // The largest first, each to where there is least of its class; stable, so that
-        // chance decides among equals.
+        // The largest first, each to the fold with the fewest sites of its class; a stable sort, so
+        // that groups of equal size stay in random order.
         groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
-        let mut dealt = vec![0; count];
+        let mut assigned = vec![0; count];
         for group in groups.iter() {
             let fold = (0..count)
-                .min_by_key(|fold| dealt[*fold])
+                .min_by_key(|fold| assigned[*fold])
                 .unwrap_or_default();
-            dealt[fold] += group.len();
+            assigned[fold] += group.len();
             folds[fold].extend(group);
         }
     }
@@ -45,7 +44,7 @@ pub fn folds(sites: &[ExampleSite<'_>], most: usize, seed: u64) -> Option<Vec<Ve
     Some(folds)
 }
 
-/// Groups with a target site, and groups without.
+/// Groups with a target site, and groups without, as indices into `sites`.
 fn groups(sites: &[ExampleSite<'_>]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     let mut by_group: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (at, site) in sites.iter().enumerate() {

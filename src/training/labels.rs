@@ -1,11 +1,11 @@
-//! Which site is an example of which topic: the labels file.
+//! The labels file: which site is an example of which topic.
 //!
 //! One line for each host: host, tab, topic, and optionally tab and a group. Empty lines
 //! and lines that begin with `#` are skipped. The topic `other`, and every topic that is
 //! not the one being learned, form the other class.
 //!
-//! All mistakes are told at once, each with its line. Two spellings of one site are merged
-//! if they agree, and told about; if they contradict each other, somebody must decide.
+//! All mistakes are reported at once, each with its line. Two lines for one site are merged with a
+//! remark if they agree; contradictory ones are a mistake.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,11 @@ use crate::web::SiteId;
 /// A labelled site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// The site.
     pub(crate) site: SiteId,
     /// The topic it is an example of.
     pub(crate) topic: String,
-    /// Sites of one group share an owner, a designer or a text, and are never torn apart
-    /// by a cross-validation. A site without a group is one of its own.
+    /// Sites of one group share an owner, a designer or a text, and are never split across folds of
+    /// a cross-validation. A site without a group is its own.
     pub(crate) group: String,
 }
 
@@ -31,7 +30,7 @@ pub struct Label {
 pub struct Labels {
     /// One for each site, by host.
     pub labels: Vec<Label>,
-    /// What the user should know, but need not mend.
+    /// Warnings for the user.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -41,7 +40,7 @@ pub struct Labels {
 pub struct LabelsError(pub(crate) Vec<String>);
 
 impl Labels {
-    /// Labels of sites that have nothing in common with each other.
+    /// Labels of sites, each in a group of its own.
     pub fn of<'a>(sites: impl IntoIterator<Item = (SiteId, &'a str)>) -> Self {
         let labels = sites.into_iter().map(|(site, topic)| {
             let label = Label {
@@ -58,7 +57,7 @@ impl Labels {
         }
     }
 
-    /// Reads the text of a labels file.
+    /// Parses a labels file.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
         let mut collected = Collected::default();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -99,9 +98,8 @@ impl Labels {
         collected.finish()
     }
 
-    /// The same labels, with what editors have decided about sites: those that they accept are
-    /// examples of the topic, those that they reject are not. An editor knows better than a
-    /// label; groups stay as they are.
+    /// Applies the decisions of editors: accepted sites become examples of the topic, rejected ones
+    /// of the other class. A decision overrides a label; groups stay as they are.
     #[must_use]
     pub(crate) fn with_decisions(
         self,
@@ -122,7 +120,7 @@ impl Labels {
             let was_target = label.topic == topic;
             if was_target != is_accepted {
                 remarks.push(format!(
-                    "{site} was labelled `{}`; the decision of an editor counts",
+                    "{site} was labelled `{}`; the decision of an editor overrides it",
                     label.topic
                 ));
                 class.clone_into(&mut label.topic);
@@ -134,7 +132,7 @@ impl Labels {
         }
     }
 
-    /// All topics but `other`, in the order of the alphabet.
+    /// All topics but `other`, in alphabetical order.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {
         let topics = self.labels.iter().map(|label| label.topic.as_str());
@@ -145,16 +143,16 @@ impl Labels {
     }
 }
 
-/// The topic of sites that are examples of nothing in particular.
+/// The topic of sites that are examples of no topic.
 pub(crate) const OTHER: &str = "other";
 
-/// Labels as they come in, and what is wrong with them.
+/// Labels being collected, and the mistakes in them.
 #[derive(Default)]
 struct Collected {
     sites: BTreeMap<SiteId, Found>,
     remarks: Vec<String>,
     mistakes: Vec<String>,
-    /// Groups that share a site, and so are one: the second name stands for both.
+    /// Groups that share a site and are merged: the second name replaces the first.
     joined: Vec<(String, String)>,
 }
 
@@ -206,13 +204,13 @@ impl Collected {
 
     fn finish(mut self) -> Result<Labels, LabelsError> {
         for at in 0..self.joined.len() {
-            let (name, stands_for) = self.joined[at].clone();
+            let (name, replacement) = self.joined[at].clone();
             let groups = self.sites.values_mut().map(|found| &mut found.group);
             for group in groups.filter(|group| group.as_deref() == Some(&*name)) {
-                *group = Some(stands_for.clone());
+                *group = Some(replacement.clone());
             }
             for (_, other) in self.joined.iter_mut().filter(|(_, other)| *other == name) {
-                other.clone_from(&stands_for);
+                other.clone_from(&replacement);
             }
         }
         if !self.mistakes.is_empty() {
@@ -262,7 +260,7 @@ fn not_a_topic_name(name: &str) -> String {
 #[must_use]
 pub(crate) fn is_topic_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    // Commands and tables use these words for what is no topic.
+    // Commands and tables use these words for something else.
     let is_taken = matches!(name, "all" | "mean");
     !is_taken
         && !name.is_empty()
@@ -320,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_site_are_merged_and_told() {
+    fn lines_for_one_site_are_merged_with_a_remark() {
         let labels = Labels::parse("www.a.example\tx\na.example\tx\n").unwrap();
         assert_eq!(labels.labels.len(), 1);
         assert_eq!(
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_their_lines() {
+    fn all_mistakes_are_reported_with_their_lines() {
         let text = "a.example\tx\nwww.a.example\ty\nb.example\n..\tx\nc.example\t../x\n";
         let LabelsError(mistakes) = Labels::parse(text).unwrap_err();
         assert_eq!(mistakes.len(), 4, "{mistakes:?}");

@@ -1,20 +1,19 @@
-//! How good verdicts are, beside the truth.
+//! Quality of verdicts on sites whose class is known.
 
 use crate::web::SiteConfidence;
 
 /// Bins of the calibration table.
 const BINS: usize = 10;
 
-/// A verdict beside the truth.
+/// A verdict on a site whose class is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Outcome {
-    /// Whether the site was found relevant; undecided is not.
+    /// Whether the verdict is relevant; undecided counts as not.
     pub(crate) is_relevant: bool,
-    /// How sure that was.
     pub(crate) confidence: SiteConfidence,
-    /// Whether the site is a target.
+    /// Whether the site belongs to the topic.
     pub(crate) is_target: bool,
-    /// The pages it took.
+    /// Pages read for the verdict.
     pub(crate) pages: usize,
 }
 
@@ -33,7 +32,6 @@ pub struct Measures {
 /// Sites whose confidence fell into one range.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bin {
-    /// How many there are.
     pub(crate) sites: f64,
     /// The sum of their confidences.
     pub(crate) confidences: f64,
@@ -42,7 +40,6 @@ pub(crate) struct Bin {
 }
 
 impl Measures {
-    /// Adds a verdict.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         let confidence = outcome.confidence.get();
         let truth = f64::from(u8::from(outcome.is_target));
@@ -93,8 +90,8 @@ impl Measures {
         ratio(self.squared_error, self.sites, 0.0)
     }
 
-    /// How far confidences are from what they promise: |mean confidence − share of
-    /// targets| in each bin, averaged over sites (expected calibration error).
+    /// Expected calibration error: |mean confidence − share of targets| in each bin, averaged over
+    /// sites.
     #[must_use]
     pub fn calibration_error(&self) -> f64 {
         let gaps = self

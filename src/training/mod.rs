@@ -1,10 +1,10 @@
 //! From labelled sites to a site model.
 //!
-//! [`Labels`] say which site is an example of what, a [`Corpus`] reads the sites, and
-//! [`fit_model`] learns from them: vocabulary and page classifier from all sites,
-//! calibration, error and threshold from a cross-validation among them.
+//! [`Labels`] assign sites to topics, a [`Corpus`] holds their pages, and [`fit_model`] learns from
+//! it: vocabulary and page classifier from all sites, calibration, error and threshold by
+//! cross-validation.
 //!
-//! Invariant: same sites, same settings, same seed: same model, byte by byte.
+//! Invariant: same sites, settings and random seed give the same model, byte for byte.
 
 mod card;
 mod corpus;

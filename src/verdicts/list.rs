@@ -1,6 +1,6 @@
-//! The list of a topic as others read it: line by line, or as a file.
+//! Exports the list of a topic, line by line or as a file.
 //!
-//! Invariant: a file appears whole or not at all, and holds only what is durable.
+//! Invariant: a file is replaced atomically, and has only durable verdicts.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,47 +16,43 @@ use crate::web::sanitized_json;
 
 use super::view::{JudgedSiteView, date};
 
-/// So many sites are read at a time.
-const PORTION: usize = 1_000;
+/// Sites read from the store at a time.
+const BATCH: usize = 1_000;
 
-/// A file is written again so often if its list changes meanwhile.
-const ATTEMPTS: usize = 3;
+/// How often a file is written at most if its list changes meanwhile.
+const MAX_ATTEMPTS: usize = 3;
 
 const CSV_HEADER: &str = "seq,host,verdict,confidence,pages,start,judged_at,decision,noindex";
 
 /// Which sites of a topic are wanted, and how they are written.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
-    /// The topic.
     pub(crate) topic: TopicId,
-    /// What a line looks like.
     pub(crate) format: ListFormat,
-    /// What has a sequence number up to this is left out.
+    /// Sequence numbers up to this are left out.
     pub(crate) since: u64,
     /// Sites of less confidence are left out, unless an editor accepted them.
     pub(crate) min_confidence: f64,
-    /// Every verdict is wanted, not only sites that are on the list.
+    /// Export every verdict, not only the sites on the list.
     pub(crate) has_all_verdicts: bool,
-    /// Hosts that the operator lets in, at this moment.
+    /// Blocked and allowed hosts of the current settings.
     pub(crate) hosts: HostLists,
 }
 
 /// Why a list could not be written.
 #[derive(Debug, Error)]
 pub(crate) enum ListError {
-    /// It cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It cannot be written.
     #[error("cannot write {}", .0.display())]
     File(PathBuf, #[source] io::Error),
-    /// Nobody reads it any more.
+    /// The output is closed.
     #[error("cannot write the list")]
     Output(#[from] io::Error),
 }
 
-/// A line in the making. The number is that of the verdict, or of the change that brought the
-/// site onto the list.
+/// A line before formatting. `judged.seq` is the number of the verdict, or of the change that put the
+/// site on the list.
 struct Line {
     judged: JudgedSite,
     opinion: Option<Opinion>,
@@ -76,7 +72,7 @@ struct ListLine<'s> {
 // === impl List ===
 
 impl List {
-    /// Those on the list of a topic, all of them.
+    /// The whole list of a topic.
     #[must_use]
     pub(crate) fn of(topic: TopicId, format: ListFormat, hosts: HostLists) -> Self {
         Self {
@@ -89,7 +85,7 @@ impl List {
         }
     }
 
-    /// Writes it line by line, as it is at the beginning; what changes meanwhile is not in it.
+    /// Writes it line by line. Changes made while it is written are left out.
     pub(crate) async fn write(
         &self,
         store: &dyn ReadStore,
@@ -117,8 +113,8 @@ impl List {
         }
     }
 
-    /// Writes it to a file. A list that changes while it is written is written again, some times:
-    /// who moves to another number meanwhile may have been missed.
+    /// Writes it to a file. A list that changes meanwhile is written again, up to [`MAX_ATTEMPTS`]
+    /// times: a site whose sequence number changed may have been missed.
     pub(crate) async fn write_to_file(
         &self,
         store: &dyn ReadStore,
@@ -140,15 +136,15 @@ impl List {
             let file = out
                 .into_inner()
                 .map_err(|error| failed(error.into_error()))?;
-            if attempt == ATTEMPTS || head().await? == before {
+            if attempt == MAX_ATTEMPTS || head().await? == before {
                 break file;
             }
             attempt += 1;
         };
-        // To sync a disk takes its time, and the runtime is not to wait for it.
+        // Syncing a disk would block the runtime.
         let target = path.to_owned();
         let put = spawn_blocking(move || put_in_place(file, &target)).await;
-        put.unwrap_or_else(|broken| Err(broken.into()))
+        put.unwrap_or_else(|failure| Err(failure.into()))
             .map_err(failed)
     }
 
@@ -156,11 +152,11 @@ impl List {
         let judged = &line.judged;
         let is_sure = judged.confidence >= self.min_confidence;
         let is_accepted = line.opinion == Some(Opinion::Accept);
-        // A blocked host leaves the results at once, whatever was found about it.
+        // A blocked host is left out at once, whatever its verdict.
         line.is_listed && (is_sure || is_accepted) && self.hosts.permit(judged.site.host())
     }
 
-    /// A portion of the verdicts, and where the next begins.
+    /// A batch of the verdicts, and where the next begins.
     async fn verdicts(
         &self,
         store: &dyn ReadStore,
@@ -169,29 +165,29 @@ impl List {
         let query = SiteQuery {
             topic: Some(self.topic),
             after: Some(SiteCursor::Number(after)),
-            most: PORTION,
+            most: BATCH,
             ..SiteQuery::default()
         };
-        let portion = store.find(query).await?;
-        let lines = portion.sites.into_iter().map(|found| Line {
+        let batch = store.find(query).await?;
+        let lines = batch.sites.into_iter().map(|found| Line {
             judged: found.judged,
             opinion: found.decision.map(|decision| decision.opinion),
             is_listed: true,
         });
-        let next = match portion.next {
+        let next = match batch.next {
             Some(SiteCursor::Number(number)) => Some(number),
             _ => None,
         };
         Ok((lines.collect(), next))
     }
 
-    /// A portion of the list, and where the next begins.
+    /// A batch of the list, and where the next begins.
     async fn listed(
         &self,
         store: &dyn ReadStore,
         after: u64,
     ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
-        let entries = store.feed(self.topic, after, PORTION).await?;
+        let entries = store.feed(self.topic, after, BATCH).await?;
         let next = entries.last().map(|entry| entry.seq);
         let lines = entries.into_iter().map(|entry| Line {
             opinion: entry.decision.map(|decision| decision.opinion),
@@ -209,7 +205,7 @@ impl List {
 
 impl Line {
     /// Hosts consist of letters, digits, hyphens, dots and colons, so no field of a CSV line
-    /// needs quotes. One that begins with a hyphen would be a formula to some programs.
+    /// needs quotes. Spreadsheets take a field that begins with a hyphen for a formula.
     fn in_format(&self, format: ListFormat) -> String {
         let judged = &self.judged;
         let decision = self.opinion.map(Opinion::name);
@@ -245,7 +241,7 @@ impl Line {
     }
 }
 
-/// A file to be written that nobody knows yet, on the disk where it is to be.
+/// A temporary file in the directory of `path`, so that it can be renamed to it.
 pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path
         .parent()
@@ -253,8 +249,8 @@ pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
 }
 
-/// Puts a written file where others look for it: whole, on the disk, and readable by whoever may
-/// read the directory. Temporary files belong to their owner alone.
+/// Syncs a temporary file and renames it to `path`, readable by everyone who may read the directory:
+/// temporary files are readable by their owner only.
 pub(crate) fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     set_readable(file.path())?;

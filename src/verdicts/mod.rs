@@ -1,11 +1,11 @@
-//! The single exit for outcomes.
+//! The single exit for outcomes of visits.
 //!
-//! Whatever became of a visit leaves through the [`Ledger`], which makes one atomic record
-//! of it. What comes back is durable, and only that may be shown.
+//! Every outcome is recorded atomically by the [`Ledger`]. It returns the durable verdicts, and only
+//! those may be shown.
 //!
-//! Who follows the results reads the [`List`] of a topic.
+//! [`List`] exports the results of a topic.
 //!
-//! Invariant: a verdict is shown at most once, and not before it is on the disk.
+//! Invariant: a verdict is shown at most once, and not before it is on disk.
 
 mod list;
 mod view;
@@ -23,9 +23,9 @@ use crate::web::{SiteId, SiteReport, UndecidedReason, Verdict, shared_address};
 pub(crate) use list::{List, ListError, beside, put_in_place};
 pub(crate) use view::{DecisionView, JudgedSiteView, SiteDetailView, WordView, date};
 
-/// A site that has a verdict and is out of order is tried again after so many times as long
-/// each time: with the defaults after an hour, eight hours, and nearly three days.
-const LONGER_EACH_TIME: u32 = 8;
+/// Back-off factor for repeated visits: with the defaults after an hour, eight hours, and nearly
+/// three days.
+const BACK_OFF_FACTOR: u32 = 8;
 
 /// Records outcomes of one topic.
 #[derive(Clone)]
@@ -37,45 +37,39 @@ pub(crate) struct Ledger {
     come_back: Duration,
 }
 
-/// A visit that has ended, one way or another.
+/// A visit that has ended, with or without a verdict.
 #[derive(Debug)]
 pub(crate) struct EndedVisit {
-    /// The site, as it was handed out.
     pub(crate) taken: ClaimedSite,
-    /// What the visit found.
     pub(crate) report: SiteReport,
-    /// Whom the site recommends.
+    /// The sites that it recommends.
     pub(crate) edges: Vec<NewEdge>,
-    /// Whether the visit failed by a fault of our own, so that it had better not be
-    /// repeated.
+    /// Whether the visit panicked, so that it should not be repeated.
     pub(crate) is_broken: bool,
-    /// How the visit is to be made again, if it says nothing about its site.
+    /// How the visit is repeated, if its failure was not the site's.
     pub(crate) retry: Option<Retry>,
 }
 
-/// How a visit is made again.
+/// How a visit is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// In its turn, as if it had never been made.
+    /// At its rank, as if it had not been made.
     InPlace,
     /// After this time at the earliest.
     After(Duration),
-    /// As one that was deferred: the site may be at fault, and is given up in the end.
+    /// As a deferral that counts: the site may be the cause, and is judged undecided in the end.
     Deferred,
 }
 
 /// A verdict that is durable and may be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ShownVerdict {
-    /// The site and its verdict, as they were recorded.
     pub(crate) judged: JudgedSite,
-    /// The address that answered, as [`shared_address`] has it, if enough sites there were
-    /// judged by now.
+    /// The [`shared_address`] that answered, if enough sites were judged there by now.
     pub(crate) full_address: Option<IpAddr>,
 }
 
 impl Ledger {
-    /// A ledger for one topic of a store.
     #[must_use]
     pub(crate) fn new(store: Arc<dyn CrawlStore>, settings: &Settings) -> Self {
         Self {
@@ -111,7 +105,7 @@ impl Ledger {
             Recorded::Stale => {
                 tracing::warn!(
                     %site,
-                    "a report came too late: the site was handed out again meanwhile"
+                    "a report came too late: the claim on the site had expired"
                 );
                 None
             }
@@ -142,7 +136,7 @@ impl Ledger {
         );
         match reason {
             UndecidedReason::Interrupted if !visit.is_broken => Resolution::PutBack,
-            // However often: nothing is wrong with the site.
+            // Any number of times: the site is not the cause.
             UndecidedReason::Deferred { not_before, cause } if !cause.counts_against_site() => {
                 Resolution::PutOff(not_before)
             }
@@ -151,24 +145,24 @@ impl Ledger {
                 Resolution::PutOff(clock::now() + time)
             }
             _ if visit.retry == Some(Retry::Deferred) && may_defer => {
-                Resolution::Deferred(self.later_each_time(deferrals))
+                Resolution::Deferred(self.back_off(deferrals))
             }
             UndecidedReason::Deferred { not_before, .. } if may_defer => {
                 Resolution::Deferred(not_before)
             }
-            // What was known about a site is not given up because it is out of order today, or
-            // because it shows a sign that says so and nothing else.
+            // A verdict is not dropped because the site is down today, or shows nothing but a notice
+            // that it is.
             UndecidedReason::Unreachable
             | UndecidedReason::Failing
             | UndecidedReason::BadCertificate
             | UndecidedReason::NothingSpoke
                 if was_decided && may_defer =>
             {
-                Resolution::Deferred(self.later_each_time(deferrals))
+                Resolution::Deferred(self.back_off(deferrals))
             }
-            // It may let us in another time, and what it is does not depend on that.
+            // It may admit us later, and its class does not depend on that.
             UndecidedReason::Challenged if may_defer => {
-                Resolution::Deferred(self.later_each_time(deferrals))
+                Resolution::Deferred(self.back_off(deferrals))
             }
             UndecidedReason::Interrupted
             | UndecidedReason::Deferred { .. }
@@ -181,9 +175,9 @@ impl Ledger {
         }
     }
 
-    /// When a site comes back that was deferred so often.
-    fn later_each_time(&self, deferrals: u16) -> SystemTime {
-        let growth = LONGER_EACH_TIME.saturating_pow(deferrals.into());
+    /// When to visit a site next that was deferred this many times.
+    fn back_off(&self, deferrals: u16) -> SystemTime {
+        let growth = BACK_OFF_FACTOR.saturating_pow(deferrals.into());
         clock::now() + self.come_back.saturating_mul(growth)
     }
 

@@ -1,8 +1,8 @@
-//! A judged site as others read it: lists, feed, API, `crawl`, `inspect` and exports tell the same
+//! Serialised form of a judged site: lists, feed, API, `crawl`, `inspect` and exports have the same
 //! fields under the same names.
 //!
-//! Invariant: what the machine says about a site is written out here and nowhere else. Those who
-//! know more (the host, the topic, what an editor decided, what changed) put it beside.
+//! Invariant: the result of a visit is serialised here only. Callers add what else they know (the
+//! host, the topic, an editor's decision, the change).
 
 use std::net::IpAddr;
 use std::time::SystemTime;
@@ -13,18 +13,18 @@ use utoipa::ToSchema;
 use crate::store::{Decision, EvidenceStep, JudgedSite, Recommendation, SiteDetail};
 use crate::web::{PageKind, StepOutcome, StopReason, UndecidedReason};
 
-/// So many sites that recommend one are shown; popular ones have millions.
-const RECOMMENDATIONS: usize = 200;
+/// Maximum number of recommending sites shown; popular sites have millions.
+const MAX_RECOMMENDATIONS: usize = 200;
 
-/// What the machine says about a site
+/// The result of visiting a site
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct JudgedSiteView {
-    /// The number of the verdict in the sequence; in lists and feeds that of the change
+    /// Sequence number of the verdict; in lists and feeds that of the change
     pub(crate) seq: u64,
-    /// What was decided
+    /// `relevant`, `irrelevant` or `undecided`
     #[schema(value_type = String, pattern = "^(relevant|irrelevant|undecided)$")]
     pub(crate) verdict: &'static str,
-    /// Why nothing could be decided
+    /// Why the verdict is `undecided`
     pub(crate) undecided_reason: Option<&'static str>,
     /// Pr[target | pages read]
     pub(crate) confidence: f64,
@@ -32,34 +32,34 @@ pub(crate) struct JudgedSiteView {
     pub(crate) pages: u32,
     /// The rank by which the site was chosen
     pub(crate) rank: f64,
-    /// Whether the crawl began with it
+    /// Whether it is a start site
     pub(crate) start: bool,
     /// When the verdict was recorded, or last confirmed
     pub(crate) judged_at: String,
-    /// The model that judged
+    /// Fingerprint of the model that judged
     pub(crate) model: String,
     /// Why reading ended
     #[schema(value_type = String)]
     pub(crate) stop_reason: StopReason,
-    /// The site that this one only leads to
+    /// The site that this one redirects to
     pub(crate) alias_of: Option<String>,
-    /// The address that answered
+    /// The IP address that answered
     #[schema(value_type = Option<String>)]
     pub(crate) address: Option<IpAddr>,
-    /// Whether its homepage asks not to be indexed, and the settings want that marked
+    /// Whether its homepage has `noindex`, and the settings mark that
     pub(crate) noindex: bool,
 }
 
-/// What an editor says about a site
+/// An editor's decision about a site
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct DecisionView {
     /// `accept` or `reject`
     pub(crate) decision: &'static str,
-    /// Why, in the words of the editor
+    /// The editor's reason
     pub(crate) note: String,
-    /// When
+    /// When it was made
     pub(crate) at: String,
-    /// The number of the decision in the sequence
+    /// Sequence number of the decision
     pub(crate) seq: u64,
 }
 
@@ -74,17 +74,17 @@ pub(crate) struct SiteDetailView {
     #[serde(flatten, serialize_with = "fields_or_nulls")]
     #[schema(value_type = Object)]
     pub(crate) judged: Option<JudgedSiteView>,
-    /// Where it is entered
+    /// The page at which visits begin
     pub(crate) entrance: String,
-    /// What an editor says about it
+    /// The editor's decision, if there is one
     pub(crate) decision: Option<DecisionView>,
-    /// Whether it is on the list that the feed tells of
+    /// Whether it is on the list of the topic
     pub(crate) listed: bool,
-    /// When it is looked at again
+    /// When it is rechecked
     pub(crate) recheck: Option<String>,
-    /// The sites that recommend it
+    /// Number of sites that recommend it
     pub(crate) edges: u32,
-    /// Their registrable domains
+    /// Number of their registrable domains
     pub(crate) domains: u32,
     /// The mean global weight of its edges
     pub(crate) global: f64,
@@ -98,7 +98,7 @@ pub(crate) struct SiteDetailView {
     pub(crate) recommends: Vec<RecommendsView>,
 }
 
-/// One request for a page and what came of it
+/// One request for a page and its outcome
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct StepView {
     /// The page
@@ -119,12 +119,12 @@ pub(crate) struct StepView {
     pub(crate) against: Vec<WordView>,
 }
 
-/// A word and how much it says
+/// A word and its weight
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct WordView {
     /// The stem, as the model knows it
     pub(crate) word: String,
-    /// Its share in the score
+    /// Its contribution to the score
     pub(crate) weight: f64,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct RecommendedByView {
     pub(crate) global: f64,
     /// The local weight of the edge
     pub(crate) local: f64,
-    /// Its pages that hold a link
+    /// Number of its pages with a link
     pub(crate) pages: u32,
 }
 
@@ -222,24 +222,23 @@ impl From<Decision> for DecisionView {
 }
 
 impl SiteDetailView {
-    /// What is known about a site for a topic of this name.
     #[must_use]
-    pub(crate) fn new(topic: &str, file: SiteDetail) -> Self {
-        let evidence = file.evidence.unwrap_or_default();
-        let recommended_by = file.recommended_by.into_iter().take(RECOMMENDATIONS);
+    pub(crate) fn new(topic: &str, detail: SiteDetail) -> Self {
+        let evidence = detail.evidence.unwrap_or_default();
+        let recommended_by = detail.recommended_by.into_iter().take(MAX_RECOMMENDATIONS);
         let recommends = evidence.recommends.into_iter();
         Self {
             topic: topic.to_owned(),
-            host: file.site.to_string(),
-            judged: file.judged.as_ref().map(JudgedSiteView::from),
-            entrance: file.entrance.to_string(),
-            decision: file.decision.map(DecisionView::from),
-            listed: file.is_listed,
-            recheck: file.recheck.map(date),
-            edges: file.standing.edges,
-            domains: file.standing.domains,
-            global: file.standing.global,
-            local: file.standing.local,
+            host: detail.site.to_string(),
+            judged: detail.judged.as_ref().map(JudgedSiteView::from),
+            entrance: detail.entrance.to_string(),
+            decision: detail.decision.map(DecisionView::from),
+            listed: detail.is_listed,
+            recheck: detail.recheck.map(date),
+            edges: detail.standing.edges,
+            domains: detail.standing.domains,
+            global: detail.standing.global,
+            local: detail.standing.local,
             evidence: evidence.steps.into_iter().map(StepView::from).collect(),
             recommended_by: recommended_by.map(RecommendedByView::from).collect(),
             recommends: recommends

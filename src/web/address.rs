@@ -1,13 +1,13 @@
-//! Which addresses count as one.
+//! Which IP addresses count as one.
 //!
-//! An IPv4 address is one machine, or several behind it. Of IPv6 every customer has a network of
-//! 64 bits at least (RFC 6177, RFC 7421), and a machine in it may answer at each of 2^64
-//! addresses, so the network is what an IPv4 address is.
+//! An IPv4 address is one machine, or several behind it. An IPv6 customer has at least a /64
+//! (RFC 6177, RFC 7421), and one machine may answer at all of its 2^64 addresses, so the /64 is the
+//! counterpart of an IPv4 address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What stands for an address where requests are paced and sites are counted: an IPv4 address
-/// itself, also if it came mapped into IPv6, and the network of 64 bits of an IPv6 address.
+/// The key by which requests are rate-limited and sites are counted: an IPv4 address itself, also
+/// if it is mapped into IPv6, and the /64 of an IPv6 address.
 #[must_use]
 pub(crate) fn shared_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -1,31 +1,30 @@
-//! Gatekeepers: services that put a page of their own before a site, to find out whether a
-//! browser asks.
+//! Gatekeepers: bot protection that answers with a challenge page of its own, to find out whether
+//! the client is a browser.
 //!
-//! Such a page says nothing about the site behind it. It is known by a header that its
-//! gatekeeper documents, or by its body. Of a body two things are wanted at once: marks of the
-//! gatekeeper's machinery, in tags or scripts and not in the text, and little text. A page
-//! *about* challenges has the marks in its text, or has more to say.
+//! Such a page says nothing about the site behind it. It is recognised by a header that its
+//! gatekeeper documents, or by its body. A body must have both the gatekeeper's marks, in tags or
+//! scripts and not in the text, and little text. A page *about* challenges has the marks in its
+//! text, or has more text.
 //!
-//! Marks are chosen so that they stand on challenges only. Many gatekeepers put scripts into
-//! the pages that they let through as well: `/cdn-cgi/challenge-platform/` alone, `px.js`,
-//! `tags.js` of `DataDome`, `challenge.js` of AWS and a bare `_Incapsula_Resource` are no
-//! signs. Nor are pages that refuse us for good, such as "Sorry, you have been blocked": they
-//! are answers.
+//! Marks are chosen so that only challenges have them. Many gatekeepers also put scripts into the
+//! pages that they let through: `/cdn-cgi/challenge-platform/` alone, `px.js`, `tags.js` of
+//! `DataDome`, `challenge.js` of AWS and a bare `_Incapsula_Resource` are no signs. Nor are pages
+//! that block us for good, such as "Sorry, you have been blocked": those are ordinary responses.
 //!
-//! `docs/operations.md` has the same list for people; a test compares the two.
+//! `docs/operations.md` has the same list for users; a test compares the two.
 
 use http::HeaderMap;
 
 use super::PageUrl;
 
-/// Longer bodies are no challenges: the longest that we know have some 40 KB.
-const MOST_BODY_BYTES: usize = 256 << 10;
+/// Longer bodies are not challenges: the longest known ones have about 40 KB.
+const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// Pages with more text are somebody's work. `Anubis` explains itself at length, and some
-/// alphabets take two bytes for a letter.
-pub(crate) const MOST_SAID_BYTES: usize = 5_000;
+/// Pages with more text are not challenges. The limit is high because `Anubis` explains itself at
+/// length, and some alphabets take two bytes per letter.
+pub(crate) const MAX_TEXT_BYTES: usize = 5_000;
 
-/// Headers that stand on challenges only, with the values that say so.
+/// Headers that only challenges have, with the values that mark them.
 const HEADERS: [(&str, &[&str], &str); 4] = [
     ("cf-mitigated", &["challenge"], "Cloudflare"),
     ("x-amzn-waf-action", &["challenge", "captcha"], "AWS WAF"),
@@ -33,7 +32,7 @@ const HEADERS: [(&str, &[&str], &str); 4] = [
     ("sg-captcha", &["challenge"], "SiteGround"),
 ];
 
-/// Marks in lower case; all of a line have to be there.
+/// Marks in lower case; all marks of a line must be present.
 const MARKS: [(&str, &[&str]); 24] = [
     (
         "Cloudflare",
@@ -67,7 +66,7 @@ const MARKS: [(&str, &[&str]); 24] = [
     ("testcookie", &["slowaes.decrypt", "document.cookie"]),
 ];
 
-/// Hosts of gatekeepers to which visitors are sent, and everything below them.
+/// Hosts of gatekeepers to which visitors are redirected; subdomains included.
 const HOSTS: [&str; 3] = [
     "validate.perfdrive.com",
     "captcha-delivery.com",
@@ -80,44 +79,44 @@ pub(crate) fn gatekeeper(headers: &HeaderMap, body: &[u8]) -> Option<&'static st
     gatekeeper_by_headers(headers).or_else(|| gatekeeper_by_body(body))
 }
 
-/// The same by headers alone.
+/// [`gatekeeper`] by headers alone.
 #[must_use]
 pub(crate) fn gatekeeper_by_headers(headers: &HeaderMap) -> Option<&'static str> {
-    let says = |name: &str, values: &[&str]| {
+    let has_header = |name: &str, marks: &[&str]| {
         let value = headers.get(name).map(|value| value.as_bytes().trim_ascii());
-        value.is_some_and(|own| {
-            let mut values = values.iter();
-            values.any(|value| own.eq_ignore_ascii_case(value.as_bytes()))
+        value.is_some_and(|value| {
+            let mut marks = marks.iter();
+            marks.any(|mark| value.eq_ignore_ascii_case(mark.as_bytes()))
         })
     };
-    let mut headers = HEADERS.iter();
-    let found = headers.find(|(name, values, _)| says(name, values));
+    let mut known = HEADERS.iter();
+    let found = known.find(|(name, marks, _)| has_header(name, marks));
     found.map(|(_, _, gatekeeper)| *gatekeeper)
 }
 
-/// The same by the body alone.
+/// [`gatekeeper`] by the body alone.
 #[must_use]
 pub(crate) fn gatekeeper_by_body(body: &[u8]) -> Option<&'static str> {
-    if body.len() > MOST_BODY_BYTES {
+    if body.len() > MAX_BODY_BYTES {
         return None;
     }
     let text = String::from_utf8_lossy(body).to_ascii_lowercase();
-    let stand_in = |marks: &[&str], text: &str| marks.iter().all(|mark| text.contains(mark));
-    // Nearly all pages have none of the marks and need not be taken apart.
+    let are_in = |marks: &[&str], text: &str| marks.iter().all(|mark| text.contains(mark));
+    // Nearly all pages have none of the marks and need not be tokenised.
     let mut candidates = MARKS
         .iter()
-        .filter(|(_, marks)| stand_in(marks, &text))
+        .filter(|(_, marks)| are_in(marks, &text))
         .peekable();
     candidates.peek()?;
     let page = Anatomy::of(&text);
-    if page.said_bytes > MOST_SAID_BYTES {
+    if page.text_bytes > MAX_TEXT_BYTES {
         return None;
     }
-    let found = candidates.find(|(_, marks)| stand_in(marks, &page.machinery));
+    let found = candidates.find(|(_, marks)| are_in(marks, &page.markup));
     found.map(|(gatekeeper, _)| *gatekeeper)
 }
 
-/// Whether a page belongs to a gatekeeper that sends visitors there to be looked at.
+/// Whether a page is on a host to which a gatekeeper redirects visitors for a check.
 #[must_use]
 pub(crate) fn is_gate(page: &PageUrl) -> bool {
     let site = page.site();
@@ -128,7 +127,7 @@ pub(crate) fn is_gate(page: &PageUrl) -> bool {
     })
 }
 
-/// All gatekeepers that are known, each once.
+/// All known gatekeepers, each once.
 #[must_use]
 pub fn gatekeepers() -> Vec<&'static str> {
     let by_headers = HEADERS.iter().map(|(_, _, gatekeeper)| *gatekeeper);
@@ -139,23 +138,23 @@ pub fn gatekeepers() -> Vec<&'static str> {
     all
 }
 
-/// What a page does, apart from what it says.
+/// A page split into markup and text.
 #[derive(Default)]
 struct Anatomy {
-    /// Tags, and the scripts between them that run.
-    machinery: String,
-    /// How much text there is between the tags.
-    said_bytes: usize,
+    /// Tags, and executable scripts.
+    markup: String,
+    /// Bytes of text between the tags.
+    text_bytes: usize,
 }
 
 impl Anatomy {
-    /// Of HTML in lower case. A tag ends at the first `>`, which is not so in all attributes,
-    /// but in those of challenges.
+    /// Of HTML in lower case. A tag ends at the first `>`: wrong for some attributes, but not for
+    /// those of challenges.
     fn of(html: &str) -> Self {
         let mut anatomy = Self::default();
         let mut rest = html;
         while let Some(start) = rest.find('<') {
-            anatomy.hear(&rest[..start]);
+            anatomy.count_text(&rest[..start]);
             rest = &rest[start..];
             if let Some(comment) = rest.strip_prefix("<!--") {
                 rest = after(comment, "-->");
@@ -163,13 +162,13 @@ impl Anatomy {
             }
             let end = rest.find('>').map_or(rest.len(), |end| end + 1);
             let (tag, behind) = rest.split_at(end);
-            anatomy.machinery.push_str(tag);
+            anatomy.markup.push_str(tag);
             rest = match tag {
                 _ if is_tag(tag, "script") => {
                     let end = behind.find("</script").unwrap_or(behind.len());
-                    // Data for scripts is often the text of the page once more.
+                    // JSON data often repeats the text of the page.
                     if !tag.contains("json") {
-                        anatomy.machinery.push_str(&behind[..end]);
+                        anatomy.markup.push_str(&behind[..end]);
                     }
                     &behind[end..]
                 }
@@ -180,13 +179,13 @@ impl Anatomy {
                 _ => behind,
             };
         }
-        anatomy.hear(rest);
+        anatomy.count_text(rest);
         anatomy
     }
 
-    fn hear(&mut self, text: &str) {
+    fn count_text(&mut self, text: &str) {
         let words = text.split_ascii_whitespace();
-        self.said_bytes += words.map(|word| word.len() + 1).sum::<usize>();
+        self.text_bytes += words.map(|word| word.len() + 1).sum::<usize>();
     }
 }
 
@@ -239,7 +238,7 @@ mod tests {
             assert_eq!(gatekeeper_by_body(said.as_bytes()), None, "{marks:?}");
             let data = format!("<iframe></iframe><script type='application/json'>{tag}</script>");
             assert_eq!(gatekeeper_by_body(data.as_bytes()), None, "{marks:?}");
-            let words = "words ".repeat(MOST_SAID_BYTES / 6 + 1);
+            let words = "words ".repeat(MAX_TEXT_BYTES / 6 + 1);
             let long = format!("{script}<p>{words}</p>");
             assert_eq!(gatekeeper_by_body(long.as_bytes()), None, "{marks:?}");
             let hidden = format!("<iframe></iframe><!-- <script>{tag}</script> -->");
@@ -278,7 +277,7 @@ mod tests {
         }
         let open = b"<script>var sucuri_cloudproxy_js=''\xff\xfe";
         assert_eq!(gatekeeper_by_body(open), Some("Sucuri"));
-        let long = [open.as_slice(), &vec![b' '; MOST_BODY_BYTES]].concat();
+        let long = [open.as_slice(), &vec![b' '; MAX_BODY_BYTES]].concat();
         assert_eq!(gatekeeper_by_body(&long), None);
     }
 

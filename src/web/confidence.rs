@@ -1,4 +1,4 @@
-//! Confidences as types of their own, so that a page's is never taken for a site's.
+//! Confidences as newtypes, so that a page's is never taken for a site's.
 //!
 //! Invariant: the number inside is finite and lies in [0, 1].
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// A number that is no probability.
+/// A number that is not a probability.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error("{0} is not a confidence: it must lie between 0 and 1")]
 pub struct ConfidenceError(pub(crate) f64);
@@ -18,7 +18,7 @@ macro_rules! confidence {
         pub struct $name(f64);
 
         impl $name {
-            /// Nothing speaks for either class.
+            /// No evidence for either class.
             pub const NEUTRAL: Self = Self(0.5);
 
             /// Accepts numbers from 0 to 1; everything else, NaN included, is an error.
@@ -30,13 +30,14 @@ macro_rules! confidence {
                 }
             }
 
-            /// From log-odds: 1 / (1 + e^−x). NaN, which no sum of finite evidence gives,
-            /// counts as knowing nothing.
+            /// From log-odds: 1 / (1 + e^−x). NaN, which no sum of finite evidence gives, is
+            /// neutral.
             #[must_use]
             pub fn from_log_odds(log_odds: f64) -> Self {
-                match log_odds.is_nan() {
-                    true => Self::NEUTRAL,
-                    false => Self(1.0 / (1.0 + (-log_odds).exp())),
+                if log_odds.is_nan() {
+                    Self::NEUTRAL
+                } else {
+                    Self(1.0 / (1.0 + (-log_odds).exp()))
                 }
             }
 
@@ -68,12 +69,12 @@ macro_rules! confidence {
 }
 
 confidence! {
-    /// Pr\[p | target\]: what the page classifier says of one page.
+    /// Pr\[p | target\]: the page classifier's estimate for one page.
     PageConfidence
 }
 
 confidence! {
-    /// Pr\[target | sampled pages\]: what the site classifier says of a site.
+    /// Pr\[target | sampled pages\]: the site classifier's estimate for a site.
     SiteConfidence
 }
 

@@ -1,32 +1,32 @@
-//! Why a visit is put off, and whether the site is to blame for it.
+//! Why a visit is deferred, and whether that counts against the site.
 //!
-//! Invariant: what is our own trouble counts against no site, however often it happens.
+//! Invariant: local failures never count against a site, however often they happen.
 
-/// Why a site is to be visited later.
+/// Why a visit is deferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeferralCause {
-    /// Its `Crawl-delay` is longer than a visit waits.
+    /// The site's `Crawl-delay` is longer than a visit waits.
     CrawlDelay,
-    /// It said so by `Retry-After`, or was busy again and again.
+    /// The site sent `Retry-After`, or was busy repeatedly.
     Busy,
-    /// Its robots.txt cannot be had for now (RFC 9309, section 2.3.1.4).
+    /// The site's robots.txt is unavailable for now (RFC 9309, section 2.3.1.4).
     RobotsUnavailable,
-    /// Others at the same address are waiting, too many of them.
+    /// Too many requests to the same IP address are waiting.
     CrowdedAddress,
-    /// A gatekeeper answered instead of its robots.txt.
+    /// A gatekeeper answered the request for robots.txt.
     Challenged,
-    /// Nothing is wrong with the site.
+    /// A local failure; nothing is wrong with the site.
     OwnTrouble(Trouble),
 }
 
-/// What is wrong on our side of the line.
+/// A local failure: on our side, not the site's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The proxy of the settings cannot be reached, or does not let us through.
+    /// The configured proxy cannot be reached, or refuses us.
     Proxy,
     /// The system is out of ports or buffers.
     Sockets,
-    /// Visit after visit reaches nobody: the network or the name server is gone.
+    /// Visit after visit gets no response: the network or the name server is down.
     Network,
     /// Certificate after certificate is not yet or no longer valid: the clock is wrong.
     Clock,
@@ -44,7 +44,7 @@ impl DeferralCause {
         }
     }
 
-    /// What is wrong with us, if that is the cause.
+    /// The local failure, if that is the cause.
     #[must_use]
     pub(crate) fn own_trouble(self) -> Option<Trouble> {
         match self {
@@ -57,10 +57,10 @@ impl DeferralCause {
 // === impl Trouble ===
 
 impl Trouble {
-    /// All kinds.
+    /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Proxy, Self::Sockets, Self::Network, Self::Clock];
 
-    /// The label in figures and in the API.
+    /// The name in metrics and in the API.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -82,10 +82,10 @@ impl Trouble {
                 "the system has no ports or buffers left: check its limits and what else runs"
             }
             Self::Network => {
-                "nobody can be reached: check the network and the name server of this machine"
+                "no site can be reached: check the network and the name server of this machine"
             }
             Self::Clock => {
-                "certificate after certificate is not valid at the time of this machine: check \
+                "many certificates in a row are not valid at the time of this machine: check \
                  its clock"
             }
         }

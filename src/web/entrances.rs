@@ -1,16 +1,18 @@
-//! The ways into a site: by https or http, with `www.` or without.
+//! The entrances of a site: https or http, with `www.` or without.
 //!
-//! Invariant: once somebody has answered at one entrance, no other is tried, and pages of
-//! the entrances that stayed shut are asked for at the open one.
+//! Invariant: once one entrance has answered, no other is tried, and pages whose links name an
+//! entrance that did not answer are requested at the one that did.
 
 use super::PageUrl;
 
 /// The entrances of one site, during one visit.
 #[derive(Debug, Clone)]
 pub(crate) struct Entrances {
-    /// In the order in which they are to be tried.
+    /// Not yet tried, in order of preference.
     left: Vec<PageUrl>,
+    /// Tried without a response.
     shut: Vec<PageUrl>,
+    /// The one that answered.
     open: Option<PageUrl>,
 }
 
@@ -25,27 +27,27 @@ impl Entrances {
         }
     }
 
-    /// Nobody answered at `page`: the next entrance for which there is hope, unless one is
-    /// open already.
+    /// `page` got no response: the next entrance that is worth trying, unless one has answered
+    /// already.
     pub(crate) fn next_after(
         &mut self,
         page: &PageUrl,
-        is_hopeful: impl Fn(&PageUrl) -> bool,
+        is_worth_trying: impl Fn(&PageUrl) -> bool,
     ) -> Option<PageUrl> {
         if self.open.is_some() {
             return None;
         }
         self.shut.push(page.clone());
-        let at = self.left.iter().position(is_hopeful)?;
+        let at = self.left.iter().position(is_worth_trying)?;
         Some(self.left.remove(at))
     }
 
-    /// Somebody answered at `page`.
+    /// `page` got a response.
     pub(crate) fn open_at(&mut self, page: &PageUrl) {
         self.open.get_or_insert_with(|| page.clone());
     }
 
-    /// A page of the site as it is to be asked for.
+    /// The URL to request a page of the site by.
     #[must_use]
     pub(crate) fn spelled(&self, page: PageUrl) -> PageUrl {
         let is_shut = |shut: &PageUrl| shut.shares_host(&page) && shut.scheme() == page.scheme();

@@ -1,8 +1,7 @@
-//! Fingerprints of texts, where near-duplicates differ in few bits, and of models, where
-//! any difference is a difference.
+//! Fingerprints of texts, where near-duplicates differ in few bits, and of models, which are plain
+//! hashes.
 //!
-//! The computations are `parse::fingerprint` and `classify::model_file`; here is only what
-//! the numbers mean.
+//! They are computed in `parse::fingerprint` and `classify::model_file`.
 
 use std::fmt;
 
@@ -46,7 +45,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Names a site model by its content: two models with one fingerprint judge alike.
+/// A content hash of a site model: models with the same fingerprint judge alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModelFingerprint(u64);
 

@@ -18,7 +18,7 @@ const TWO_LETTER_CODES: &str = "afr af aka ak amh am ara ar aze az bel be ben bn
     vie vi yid yi zho zh zul zu";
 
 impl Language {
-    /// English, the language of most stop lists and stemmers.
+    /// English.
     pub const ENGLISH: Self = Self { letters: *b"en\0" };
 
     /// Reads a language tag as in `lang="de-AT"` or `Content-Language: de, en`: the first
@@ -37,9 +37,9 @@ impl Language {
         Some(Self { letters }.in_two_letters())
     }
 
-    /// The same language by its two-letter code, if it has one that we know of.
+    /// The same language by its two-letter code, if the table has one.
     fn in_two_letters(self) -> Self {
-        // Norwegian has two written forms, and one stemmer serves both.
+        // Norwegian has two written forms, and one stemmer for both.
         if self.code().len() == 2 && !matches!(self.code(), "nb" | "nn") {
             return self;
         }

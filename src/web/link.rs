@@ -1,21 +1,20 @@
-//! Links, told apart by where they lead.
+//! Links, inside a site and between sites.
 //!
-//! Intrinsic links are the internal crawler's roads through a site; transversal links are
-//! the edges of the website graph. They are two types, because nothing that is done with
-//! the one makes sense for the other.
+//! The internal crawler follows intrinsic links; transversal links are the edges of the website
+//! graph. They are two types, because no operation on the one makes sense for the other.
 
 use super::{PageUrl, SiteId};
 
 /// A link to a page of the same site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntrinsicLink {
-    /// Where it leads.
+    /// The target.
     pub page: PageUrl,
-    /// What the reader clicks on: the text of the anchor, or the alt text of its image.
+    /// The text of the anchor, or the alt text of its image.
     pub anchor: String,
-    /// Which element made it.
+    /// The element that made it.
     pub kind: LinkKind,
-    /// The author does not vouch for it.
+    /// `rel` has `nofollow`, `ugc` or `sponsored`, or the page has `nofollow`.
     pub nofollow: bool,
 }
 
@@ -26,15 +25,15 @@ pub struct TransversalLink {
     pub site: SiteId,
     /// The page of that site it leads to.
     pub page: PageUrl,
-    /// What the reader clicks on: the text of the anchor, or the alt text of its image.
+    /// The text of the anchor, or the alt text of its image.
     pub anchor: String,
-    /// Which element made it.
+    /// The element that made it.
     pub(crate) kind: LinkKind,
-    /// The author does not vouch for it: it is a road, but no recommendation.
+    /// As for intrinsic links; such a link is not an edge of the website graph.
     pub nofollow: bool,
 }
 
-/// Which element made a link.
+/// The element that made a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// `<a href>`
@@ -43,14 +42,14 @@ pub enum LinkKind {
     Area,
     /// `<frame src>` or `<iframe src>`: shown as part of the page
     Frame,
-    /// `<meta http-equiv=refresh>` or a `Refresh` header: where the browser goes by itself
+    /// `<meta http-equiv=refresh>` or a `Refresh` header: followed without a click
     Refresh,
     /// `<link rel=next>`: the next page of a series
     Next,
 }
 
 impl LinkKind {
-    /// Whether what it leads to is shown as part of the page, or in its place.
+    /// Whether browsers show the target as part of the page, or in its place.
     #[must_use]
     pub(crate) fn is_part(self) -> bool {
         matches!(self, Self::Frame | Self::Refresh)

@@ -1,30 +1,29 @@
 //! The nouns of the web we crawl (not a web server).
 //!
-//! What passes a door between two rooms is made of these types, so that no room has to
-//! know another one to talk to it.
+//! Other modules exchange values of these types, so that they need not depend on each other.
 //!
 //! | noun | what it is | file |
 //! |---|---|---|
 //! | [`SiteId`] | one site: a host, `www.` folded away, a port if unusual | `site.rs` |
 //! | [`PageUrl`], [`PageKey`] | one page in canonical form, and what makes two spellings one page | `url.rs` |
 //! | [`IntrinsicLink`], [`TransversalLink`] | a link inside the site, a link to another site | `link.rs` |
-//! | [`FetchedPage`], [`ParsedPage`] | a page as it came, a page as it was read | `page.rs` |
-//! | [`PageText`], [`PagePart`] | the words of a page with the part each stood in | `text.rs` |
-//! | [`Language`] | what the page is written in | `language.rs` |
+//! | [`FetchedPage`], [`ParsedPage`] | a response, and what was parsed from it | `page.rs` |
+//! | [`PageText`], [`PagePart`] | the words of a page, each with its part of the page | `text.rs` |
+//! | [`Language`] | the language of a page | `language.rs` |
 //! | [`Fingerprint`] | near-duplicates have near fingerprints | `fingerprint.rs` |
 //! | [`PageTerms`] | what the classifier sees of a page | `terms.rs` |
 //! | [`PageConfidence`], [`SiteConfidence`] | how sure we are | `confidence.rs` |
-//! | [`StopReason`], [`StepOutcome`], [`NoAnswer`] | why reading ended, what came of a request, why nobody answered | `reason.rs` |
+//! | [`StopReason`], [`StepOutcome`], [`NoAnswer`] | why reading ended, the outcome of a request, why a request got no response | `reason.rs` |
 //! | [`Verdict`] | relevant, irrelevant, or undecided and why | `verdict.rs` |
-//! | [`DeferralCause`], [`Trouble`] | why a visit is put off, and what is our own fault | `deferral.rs` |
+//! | [`DeferralCause`], [`Trouble`] | why a visit is deferred, and which local failure caused it | `deferral.rs` |
 //! | [`SiteVisit`], [`SiteReport`] | what enters an internal crawler, what leaves it | `visit.rs` |
-//! | [`Entrances`] | the ways into a site | `entrances.rs` |
-//! | [`Platforms`] | where each name below a domain belongs to somebody else | `platforms.rs` |
-//! | [`challenge`] | pages of gatekeepers before a site, and by what they are known | `challenge.rs` |
-//! | [`ModelFingerprint`] | which model judged | `fingerprint.rs` |
-//! | [`shared_address`] | what counts as one address | `address.rs` |
+//! | [`Entrances`] | the spellings of a site's entry page | `entrances.rs` |
+//! | [`Platforms`] | domains below which each name has another owner | `platforms.rs` |
+//! | [`challenge`] | bot-protection pages, and how they are recognised | `challenge.rs` |
+//! | [`ModelFingerprint`] | the hash of the model that judged | `fingerprint.rs` |
+//! | [`shared_address`] | which IP addresses count as one | `address.rs` |
 //!
-//! Invariant: no input or output, no framework, no other room.
+//! Invariant: no I/O, no framework, no other module of the crate.
 
 mod address;
 pub mod challenge;

@@ -1,7 +1,7 @@
-//! A page before and after it is read.
+//! A page before and after parsing.
 //!
-//! `FetchedPage` is one HTTP response, whatever its status: what the outside world answers
-//! is data, not a failure. `ParsedPage` is what a reader, and our classifier, gets from it.
+//! `FetchedPage` is one HTTP response, whatever its status: an error status is data, not a failure
+//! of ours. `ParsedPage` is what a reader, and our classifier, gets from it.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -16,44 +16,43 @@ use super::{Fingerprint, IntrinsicLink, Language, PagePart, PageText, PageUrl, T
 /// One response to one request for a page.
 #[derive(Debug, Clone)]
 pub struct FetchedPage {
-    /// The page asked for.
+    /// The requested page.
     pub url: PageUrl,
-    /// The status the server gave.
+    /// The status of the response, errors included.
     pub status: StatusCode,
     /// All headers of the response.
     pub headers: HeaderMap,
-    /// The body, transfer and content encodings taken off.
+    /// The body, transfer and content encodings decoded.
     pub body: Bytes,
     /// Whether the body is only the beginning: a limit was reached or the stream broke.
     pub truncated: bool,
-    /// How it came here.
+    /// How it was transferred.
     pub transfer: Transfer,
 }
 
-/// How a page came here. Out of an archive it came by no road.
+/// How a page was transferred; all default if it came from an archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// The address that answered, if it is known.
+    /// The IP address that answered, if known.
     pub address: Option<IpAddr>,
-    /// Bytes of the body on the wire, content encodings still on.
+    /// Bytes of the body on the wire, before content decoding.
     pub wire_bytes: u64,
-    /// From sending the request until the last byte.
+    /// From sending the request to the last byte.
     pub(crate) duration: Duration,
-    /// Answered requests for robots.txt that were made on the way.
+    /// Requests for robots.txt, made for this page, that got a response.
     pub robots_requests: usize,
-    /// The server was busy, and this is when it is worth asking again. Asking sooner waits,
-    /// or is refused.
+    /// The server was busy until this time. Earlier requests wait, or are refused.
     pub busy_until: Option<SystemTime>,
 }
 
 /// A page as a reader sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedPage {
-    /// What the body turned out to be.
+    /// What the body is.
     pub content: ContentKind,
     /// The WHATWG name of the charset the text was decoded from.
     pub(crate) charset: &'static str,
-    /// All text, with the part of the page each piece stood in.
+    /// All text, each piece with its part of the page.
     pub text: PageText,
     /// The language of the text: detected, or declared where there is too little to detect.
     pub language: Option<Language>,
@@ -61,17 +60,17 @@ pub struct ParsedPage {
     pub intrinsic_links: Vec<IntrinsicLink>,
     /// Links to other sites, one for each page, in order of appearance.
     pub transversal_links: Vec<TransversalLink>,
-    /// The address the page calls its own, by `<link rel=canonical>`.
+    /// The target of `<link rel=canonical>`.
     pub(crate) canonical: Option<PageUrl>,
-    /// What the page asks of robots.
+    /// The page's own robots directives.
     pub robots: RobotsDirectives,
-    /// For finding near-duplicates; none without words.
+    /// For finding near-duplicates; `None` without words.
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Signs that the page is no page.
+    /// Signs that this is not an authored page.
     pub signs: Signs,
 }
 
-/// What the body of a response turned out to be.
+/// What the body of a response is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContentKind {
     /// HTML or XHTML.
@@ -82,17 +81,17 @@ pub enum ContentKind {
     Other,
 }
 
-/// What a page asks of robots, by `<meta name=robots>` or `X-Robots-Tag`.
+/// Robots directives of a page, from `<meta name=robots>` or `X-Robots-Tag`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RobotsDirectives {
-    /// `noindex`: do not show the page in results.
+    /// `noindex`: do not list the page in results.
     pub noindex: bool,
     /// `nofollow`: do not follow its links.
     pub nofollow: bool,
 }
 
-/// Signs that a response with status 200 is not a page of its author's. Signs are cautious:
-/// they speak only of short pages, and what they mean is decided by whoever reads them.
+/// Signs that a response with status 200 is not an authored page. They are conservative: only short
+/// pages have them, and the caller decides what follows from them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -103,22 +102,21 @@ pub struct Signs {
     pub parked: bool,
     /// The page says that it does not exist, although the status says that it does.
     pub soft_404: bool,
-    /// Next to no text, and no link or frame that leads on: a frame for scripts.
+    /// Next to no text, and no link or frame to follow: a shell for scripts to fill.
     pub empty_shell: bool,
-    /// A gatekeeper put a page of its own before the site. The only sign that a page of
-    /// another status may have.
+    /// A challenge page of a gatekeeper. The only sign that may appear with other statuses.
     pub(crate) challenge: bool,
 }
 
 // === impl FetchedPage ===
 
 impl FetchedPage {
-    /// Where a redirecting response leads, if it leads to a page.
+    /// The target of a redirect, if it is a page.
     #[must_use]
     pub fn redirect_target(&self) -> Option<PageUrl> {
         let is_redirect = matches!(self.status.as_u16(), 301 | 302 | 303 | 307 | 308);
         let location = self.headers.get(LOCATION).filter(|_| is_redirect)?;
-        // Servers put raw UTF-8 here; the URL standard knows what to do with it.
+        // Servers put raw UTF-8 here, which the URL standard allows for.
         let reference = String::from_utf8_lossy(location.as_bytes());
         PageUrl::join(self.url.as_url(), &reference).ok()
     }
@@ -136,7 +134,7 @@ impl FetchedPage {
             .map(|value| value.to_ascii_lowercase())
     }
 
-    /// A header as text; bytes that are no UTF-8 are replaced.
+    /// A header as text; invalid UTF-8 is replaced.
     #[must_use]
     pub(crate) fn header(&self, name: &HeaderName) -> Option<String> {
         let value = self.headers.get(name)?;
@@ -147,13 +145,13 @@ impl FetchedPage {
 // === impl ParsedPage ===
 
 impl ParsedPage {
-    /// Whether this is a page of its author's, which may be evidence: HTML or text, and
-    /// without a sign that it is no page.
+    /// Whether this is an authored page, which may be evidence: HTML or text, and without
+    /// [`Signs`] to the contrary.
     #[must_use]
     pub fn is_authored(&self) -> bool {
         let signs = self.signs;
-        let is_none = signs.parked || signs.soft_404 || signs.empty_shell || signs.challenge;
-        self.content != ContentKind::Other && !is_none
+        let has_signs = signs.parked || signs.soft_404 || signs.empty_shell || signs.challenge;
+        self.content != ContentKind::Other && !has_signs
     }
 
     /// The title as one line, empty if there is none.
@@ -193,8 +191,9 @@ impl Signs {
     }
 }
 
-/// Whether the beginning of a body holds bytes that no text in a charset of the web
-/// contains, and not just a stray one. UTF-16 is full of zeros; it must begin with its mark.
+/// Whether more than one in 20 bytes at the beginning of a body is one that text does not contain,
+/// or the body begins with the magic number of a binary format. UTF-16, which is full of zeros, is
+/// text only with its byte order mark.
 #[must_use]
 pub(crate) fn looks_binary(start: &[u8]) -> bool {
     let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);

@@ -1,15 +1,15 @@
 //! Parameters of a URL that name the visitor or the campaign, never the page.
 //!
-//! The rule, which users see in the README: a query parameter is dropped if
+//! The rule, documented in `docs/manual.md`: a query parameter is dropped if
 //!
 //! 1. its name is one of [`SESSION_NAMES`] or begins with one of [`SESSION_PREFIXES`], or
 //! 2. its name is one of [`AMBIGUOUS_SESSION_NAMES`] and its value looks like a token
 //!    ([`is_token`]): `sid=7` may be a page, `sid=9f86d081884c7d65` is a visitor, or
 //! 3. its name is one of [`TRACKING_NAMES`] or begins with one of [`TRACKING_PREFIXES`].
 //!
-//! Names are compared without case. In the path, `;jsessionid=…` and its kind are dropped
-//! by the same names, and so is the cookieless segment of ASP.NET, `/(S(…))/`.
-//! All other parameters stay, in their order, because order may matter to the server.
+//! Names are compared case-insensitively. In the path, `;jsessionid=…` and its kind are dropped
+//! by the same names, and so is the cookieless session segment of ASP.NET, `/(S(…))/`.
+//! All other parameters stay, in their order, because it may matter to the server.
 
 /// Names that only sessions have.
 const SESSION_NAMES: [&str; 12] = [
@@ -27,13 +27,13 @@ const SESSION_NAMES: [&str; 12] = [
     "view_state",
 ];
 
-/// Servers that number their sessions put the number into the name.
+/// Some servers append a number to the name.
 const SESSION_PREFIXES: [&str; 1] = ["aspsessionid"];
 
-/// Names that sessions share with honest parameters.
+/// Names that sessions share with parameters of pages.
 const AMBIGUOUS_SESSION_NAMES: [&str; 4] = ["sid", "s", "session", "token"];
 
-/// Names that advertising and mailing systems append to any address.
+/// Names that advertising and mailing systems append to any URL.
 const TRACKING_NAMES: [&str; 29] = [
     "gclid",
     "dclid",
@@ -69,7 +69,7 @@ const TRACKING_NAMES: [&str; 29] = [
 /// Families of tracking parameters.
 const TRACKING_PREFIXES: [&str; 6] = ["utm_", "mtm_", "piwik_", "matomo_", "hsa_", "_hs"];
 
-/// Whether a query or path parameter (`name=value` or `name`) says nothing about the page.
+/// Whether a query or path parameter (`name=value` or `name`) does not identify the page.
 pub(super) fn is_noise(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     let is = |known: &&str| name.eq_ignore_ascii_case(known);
@@ -91,8 +91,8 @@ fn is_token(value: &str) -> bool {
         && value.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a path segment is the session of a cookieless ASP.NET server: `(S(…))`, also
-/// with a letter or several such groups, `(A(…)S(…))`.
+/// Whether a path segment is a cookieless session of ASP.NET: `(S(…))`, also with another letter
+/// (A, F, X) or several such groups, `(A(…)S(…))`.
 pub(super) fn is_session_segment(segment: &str) -> bool {
     let Some(mut groups) = segment
         .strip_prefix('(')

@@ -1,22 +1,21 @@
-//! Platforms: domains below which every name belongs to somebody else.
+//! Platforms: domains below which each name has another owner.
 //!
-//! The public suffix list has such domains in its private part, but only those whose owners
-//! asked for it. The table here stands beside it: hosts of blogs, homepages, shops, wikis and
-//! forums that give each author a name of their own. Without it all authors of one platform
-//! would share the place of one domain in a crawl, and recommend like one.
+//! The private part of the public suffix list has such domains, but only those whose owners
+//! requested it. The table here adds hosts of blogs, homepages, shops, wikis and forums that give
+//! each author a subdomain. Without it all authors of one platform would share the limits of one
+//! domain, and their recommendations would count as one.
 //!
-//! What the list has is not repeated here; a test says so when the list catches up. A platform
-//! where the author stands in the path (`example.org/~alice`) is one site and none of these.
+//! The table repeats nothing that the list has; a test fails when the list catches up. A platform
+//! with its authors in the path (`example.org/~alice`) is one site and does not belong here.
 //!
-//! An operator can name more. They are a value that goes where domains are counted, in the
-//! store, and not a state of the process: two stores in one process may disagree, and a test
-//! sees what it set.
+//! Operators can configure more. The table is a value passed to the store, where domains are
+//! counted, and not global state: two stores in one process may differ.
 
 use std::collections::BTreeSet;
 
 use super::SiteId;
 
-/// In the order of the bytes, so that it can be searched.
+/// Sorted by bytes, for binary search.
 const SHIPPED: &[&str] = &[
     "20m.com",
     "3dn.ru",
@@ -227,7 +226,7 @@ const SHIPPED: &[&str] = &[
     "zenfolio.com",
 ];
 
-/// The platforms that are known: those of the table, and more that an operator names.
+/// The known platforms: the built-in table, and those that the operator configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Platforms {
     more: BTreeSet<String>,
@@ -236,7 +235,7 @@ pub struct Platforms {
 // === impl Platforms ===
 
 impl Platforms {
-    /// The table, and these beside it: domains in lower case and ASCII.
+    /// The built-in table and these domains, which are in lower case and ASCII.
     #[must_use]
     pub fn with(more: &[String]) -> Self {
         Self {
@@ -244,8 +243,7 @@ impl Platforms {
         }
     }
 
-    /// The domain that somebody has for themselves: one label below a platform, else what
-    /// the public suffix list says.
+    /// The domain of one owner: one label below a platform, else by the public suffix list.
     #[must_use]
     pub(crate) fn domain_of<'s>(&self, site: &'s SiteId) -> &'s str {
         let (host, registered) = (site.host(), site.registered_name());
@@ -253,7 +251,7 @@ impl Platforms {
         for (dot, _) in host.match_indices('.') {
             let parent = &host[dot + 1..];
             if self.contain(parent) {
-                // A platform above a public suffix would make one owner of many.
+                // A platform above a public suffix would merge many owners into one.
                 let own = &host[start..];
                 return if own.len() > registered.len() {
                     own
@@ -266,7 +264,7 @@ impl Platforms {
         registered
     }
 
-    /// All of them, in an order of their own, to tell tables apart.
+    /// All platforms in a fixed order, for comparing or hashing tables.
     pub(crate) fn suffixes(&self) -> impl Iterator<Item = &str> {
         let more = self.more.iter().map(String::as_str);
         SHIPPED.iter().copied().chain(more)

@@ -1,8 +1,8 @@
-//! Why: one closed list of reasons for each question about a visit, and one name for each reason.
+//! Closed lists of reasons: why a visit stopped, the outcome of a request, why it got no response.
 //!
-//! Invariant: a name is spelled with underscores wherever it leaves the program: in figures, in
-//! the API, in lists and in stores. Where names are read, hyphens count as underscores, because
-//! older stores and dumps hold them.
+//! Invariant: names are written with underscores everywhere: in metrics, in the API, in lists and in
+//! stores. When names are parsed, hyphens count as underscores, because older stores and dumps hold
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,46 +14,46 @@ use thiserror::Error;
 
 use super::PageUrl;
 
-/// Why there was no answer to a request. The names are labels of `pages_fetched_total{outcome}`.
+/// Why a request got no response. The names are labels of `pages_fetched_total{outcome}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, VariantArray, IntoStaticStr, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum NoAnswer {
-    /// There is no such host.
+    /// The host does not exist in DNS.
     NoHost,
-    /// No name server could say whether there is one.
+    /// Name resolution failed, so the host may or may not exist.
     DnsFailed,
-    /// Nobody listens there, or the network does not lead there.
+    /// The connection was refused, or there is no route to the address.
     Unreachable,
-    /// The connection did not stand in time.
+    /// The connection was not established in time.
     ConnectTimeout,
-    /// TLS could not be agreed on. Not: a bad certificate.
+    /// The TLS handshake failed for another reason than the certificate.
     TlsFailed,
-    /// The certificate is of another name, or of an untrusted issuer.
+    /// The certificate is for another name, or from an untrusted issuer.
     BadCertificate,
-    /// The certificate is not yet or no longer valid. Many of them in a row say that our clock is
+    /// The certificate is not yet or no longer valid. Many of them in a row mean that our clock is
     /// wrong.
     ExpiredCertificate,
     /// The address is private, local or reserved.
     ForbiddenAddress,
-    /// The port is not among those that may be connected to.
+    /// The port is not among the allowed ones.
     ForbiddenPort,
-    /// The settings name no contact, so the live web is refused.
+    /// No contact is configured, so the live web is not crawled.
     NoContact,
     /// The operator has blocked the host.
     Blocked,
-    /// robots.txt asks not to read the page.
+    /// robots.txt disallows the page.
     Disallowed,
     /// The site is to be visited later.
     Deferred,
-    /// The answer did not begin, or did not go on, or did not end in time.
+    /// The response did not begin, stalled, or did not end in time.
     Timeout,
-    /// The answer came so slowly that it was given up.
+    /// The response was aborted because it came too slowly.
     TooSlow,
-    /// The connection broke before there was anything to read.
+    /// The connection broke before any of the body arrived.
     Broken,
-    /// What came is no HTTP, or has too many headers.
+    /// The response is not HTTP, or has too many headers.
     Malformed,
-    /// The archive holds the page, but it cannot be read.
+    /// The archive has a record of the page, but it is unreadable.
     Archive,
 }
 
@@ -74,74 +74,74 @@ pub enum NoAnswer {
 #[strum(serialize_all = "snake_case")]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum StopReason {
-    /// The site confidence passed its threshold, and no links were wanted.
+    /// The site confidence passed its threshold, and the visit was not to collect links.
     Confident,
     /// After the verdict, enough links were found (`LinkRank`, paper 4.3.4).
     LinksFound,
-    /// There was no further page to ask for.
+    /// There was no further page to request.
     Exhausted,
     /// The page budget was spent.
     BudgetSpent,
-    /// Nobody answered.
+    /// No request got a response.
     Unreachable,
-    /// The site leads to another one.
+    /// The site redirects to another one.
     Alias,
     /// The homepage is a placeholder.
     Parked,
-    /// Its certificate is expired, of another name, or of an untrusted issuer.
+    /// Its certificate is expired, for another name, or from an untrusted issuer.
     BadCertificate,
-    /// Request after request failed.
+    /// Too many requests in a row failed.
     GivenUp,
-    /// Robots are asked to stay away.
+    /// robots.txt disallows the entrance.
     Disallowed,
-    /// The visit is put off.
+    /// The visit is deferred.
     Deferred,
-    /// The operator has blocked the host, so nothing was asked for.
+    /// The operator has blocked the host, so nothing was requested.
     Blocked,
-    /// Processes died under it again and again, so nothing was asked for.
+    /// The process crashed repeatedly while visiting it, so nothing was requested.
     Poison,
-    /// As many sites at its address were judged as are allowed.
+    /// The maximum number of sites at its IP address has been judged.
     AddressFull,
-    /// The visit was broken off from outside.
+    /// The visit was cancelled.
     Interrupted,
     /// A gatekeeper answered instead of the site.
     Challenged,
-    /// The homepage asks not to be indexed.
+    /// The homepage has `noindex`.
     Noindex,
 }
 
-/// What came of a request for a page.
+/// The outcome of a request for a page.
 #[derive(Debug, Clone, PartialEq, IntoStaticStr, Serialize, Deserialize)]
 #[strum(serialize_all = "snake_case")]
 #[serde(into = "String", try_from = "String")]
 pub enum StepOutcome {
-    /// The page spoke: it is evidence.
+    /// The page spoke: it had enough known words to be evidence.
     Spoke,
-    /// Too few known words to say anything.
+    /// Too few known words to be evidence.
     Mute,
-    /// It repeats a page that spoke already.
+    /// A near-duplicate of a page that spoke already.
     NearDuplicate,
-    /// It is no page at all, whatever its status says: parked, not found, an empty shell,
-    /// or neither HTML nor text.
+    /// Not a page, whatever its status says: parked, not found, an empty shell, or neither HTML
+    /// nor text.
     NoPage,
-    /// It leads elsewhere.
+    /// A redirect to this page.
     Redirect(PageUrl),
-    /// Robots are asked not to read it, so it was not asked for.
+    /// Disallowed by robots.txt, so it was not requested.
     Disallowed,
     /// The server answered with an error.
     Failed(StatusCode),
-    /// There was no answer.
+    /// There was no response.
     Unanswered(NoAnswer),
     /// A gatekeeper answered with a page of its own.
     Challenged,
 }
 
-/// A text that is not the name of any reason.
+/// A text that is not the name of a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{}` is no reason that is known here", .0.escape_debug())]
+#[error("`{}` is not a known reason", .0.escape_debug())]
 pub struct UnknownReason(pub(crate) String);
 
-/// Reads the name of a reason, in the spelling of today or in that of older stores and dumps.
+/// Parses the name of a reason, in today's spelling or in that of older stores and dumps.
 pub(crate) fn parse_name<R: FromStr>(text: &str) -> Result<R, UnknownReason> {
     let name = text.replace('-', "_");
     name.parse().map_err(|_| UnknownReason(text.to_owned()))
@@ -153,7 +153,7 @@ impl NoAnswer {
     /// All of them.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The name in figures, lists and JSON.
+    /// The name in metrics, lists and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -180,12 +180,12 @@ impl TryFrom<String> for StopReason {
 
 // === impl StepOutcome ===
 
-/// What stands between an outcome and its details.
+// What precedes the details of an outcome.
 const REDIRECT: &str = "redirect to ";
 const FAILED: &str = "failed, ";
 const UNANSWERED: &str = "unanswered, ";
 
-/// Ends a text that older stores have cut.
+/// The end of a text that older stores truncated.
 const CUT: char = '…';
 
 impl StepOutcome {
@@ -196,8 +196,7 @@ impl StepOutcome {
     }
 }
 
-/// With its details: `redirect to URL`, `failed, 404`, `unanswered, timeout`. [`FromStr`] reads it
-/// back.
+/// With its details: `redirect to URL`, `failed, 404`, `unanswered, timeout`. [`FromStr`] parses it.
 impl fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -250,7 +249,7 @@ impl FromStr for StepOutcome {
     }
 }
 
-/// Of an address that was cut only the site is certain.
+/// Of a truncated URL only the site is certain.
 fn redirect(target: &str) -> Option<StepOutcome> {
     let page: PageUrl = match target.strip_suffix(CUT) {
         Some(cut) => cut.parse::<PageUrl>().ok()?.front_door(),
@@ -280,7 +279,7 @@ mod tests {
         let unknown: Result<StopReason, _> = parse_name("full moon\n");
         assert_eq!(
             unknown.unwrap_err().to_string(),
-            "`full moon\\n` is no reason that is known here"
+            "`full moon\\n` is not a known reason"
         );
     }
 

@@ -1,12 +1,11 @@
-//! Text from outside, made fit for terminals.
+//! Untrusted text, made safe for terminals.
 //!
-//! It is hostile: escape sequences in a title could move the cursor or retitle the window, and
-//! characters that reverse the direction of writing make a host look like another.
+//! Escape sequences in a title could move the cursor or retitle the window, and bidirectional
+//! control characters can make one host look like another.
 
 use std::fmt;
 
-/// Text from outside: control characters and those that reverse the direction of writing
-/// become U+FFFD.
+/// Displays untrusted text with control characters, bidirectional ones included, as U+FFFD.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sanitized<'a>(pub(crate) &'a str);
 
@@ -25,8 +24,7 @@ fn harmless(c: char) -> char {
     }
 }
 
-/// JSON on one line that is as harmless and says the same: what JSON may but need not escape is
-/// escaped.
+/// Equivalent JSON, on one line, in which the same characters are escaped.
 #[must_use]
 pub(crate) fn sanitized_json(json: String) -> String {
     if json.chars().all(|c| harmless(c) == c) {

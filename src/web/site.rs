@@ -1,4 +1,4 @@
-//! What counts as one site: its host, in one spelling.
+//! What counts as one site: a host, in canonical spelling.
 //!
 //! Two addresses are the same site if they differ only in scheme, case, a leading `www.`,
 //! a trailing dot, the spelling of an international name, or a default port.
@@ -26,10 +26,10 @@ pub enum SiteIdError {
     Malformed {
         /// The text as given.
         text: String,
-        /// What the URL standard has against it.
+        /// Which rule of the URL standard it breaks.
         reason: String,
     },
-    /// Looks like a name, but DNS cannot carry it.
+    /// Looks like a name, but is not valid in DNS.
     #[error("`{host}` cannot be a host: {reason}")]
     NotResolvable {
         /// The host in canonical spelling.
@@ -93,18 +93,18 @@ impl SiteId {
         }
     }
 
-    /// The domain somebody has for themselves: `example.co.uk` for `a.b.example.co.uk`.
+    /// The domain of one owner: `example.co.uk` for `a.b.example.co.uk`.
     ///
-    /// Follows the public suffix list with its private part and the table of [`Platforms`]
-    /// beside it, so that `alice.github.io` and `bob.wordpress.com` are owners of their own.
-    /// Addresses and names without a known suffix stand for themselves. Whoever counts domains
-    /// asks the platforms of the operator.
+    /// Follows the public suffix list with its private part and the built-in table of
+    /// [`Platforms`], so that `alice.github.io` and `bob.wordpress.com` have different owners.
+    /// IP addresses and names without a known suffix are returned whole. Use
+    /// [`Platforms::domain_of`] where domains are counted: it knows the operator's platforms too.
     #[must_use]
     pub(crate) fn registrable_domain(&self) -> &str {
         Platforms::default().domain_of(self)
     }
 
-    /// The same by the public suffix list alone.
+    /// The registrable domain by the public suffix list alone.
     pub(super) fn registered_name(&self) -> &str {
         let host = self.host();
         if is_address(host) {
@@ -148,7 +148,7 @@ impl fmt::Debug for SiteId {
     }
 }
 
-/// Identity ignores the scheme, so the defaults of both schemes are no mark of a site.
+/// Identity ignores the scheme, so the default ports of both schemes are dropped.
 fn is_default_port(port: u16) -> bool {
     matches!(port, 80 | 443)
 }
@@ -157,7 +157,7 @@ fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// The domain without trailing dots, if DNS can carry it (RFC 1035, section 2.3.4).
+/// The domain without trailing dots, if it is valid in DNS (RFC 1035, section 2.3.4).
 pub(super) fn resolvable(domain: &str) -> Result<&str, SiteIdError> {
     let host = domain.trim_end_matches('.');
     let broken = |reason: &str| SiteIdError::NotResolvable {
@@ -177,8 +177,8 @@ pub(super) fn resolvable(domain: &str) -> Result<&str, SiteIdError> {
     Ok(host)
 }
 
-/// Takes away leading `www.` labels while what remains can still be a site of its own:
-/// `www.com` and `www.github.io` are names somebody registered, not spellings of `com`.
+/// Strips leading `www.` labels while the rest is still a registrable name or below one:
+/// `www.com` and `www.github.io` are registered names, not spellings of `com` and `github.io`.
 fn without_www(mut host: &str) -> &str {
     while let Some(rest) = host.strip_prefix("www.") {
         let registered = addr::parse_dns_name(rest)

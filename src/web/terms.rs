@@ -1,13 +1,13 @@
-//! The terms of a page and how often each stands in which part.
+//! The terms of a page, counted by part.
 //!
-//! This is all the classifier ever sees of a page: `parse` makes it, `classify` reads it.
+//! This is all that the classifier sees of a page: `parse` makes it, `classify` reads it.
 //!
-//! Invariant: every term stands here once, in the order of the alphabet of bytes, so that
-//! sums over terms come out the same to the last bit.
+//! Invariant: terms are unique and sorted by bytes, so that sums over them are reproducible to the
+//! last bit.
 
 use super::{Language, PagePart};
 
-/// How often a term stands in each part of a page, in the order of [`PagePart::ALL`].
+/// How often a term occurs in each part of a page, in the order of [`PagePart::ALL`].
 pub(crate) type PartCounts = [u32; PagePart::ALL.len()];
 
 /// The terms of one page.
@@ -19,7 +19,7 @@ pub struct PageTerms {
 }
 
 impl PageTerms {
-    /// From counts in any order; a term may come more than once.
+    /// From counts in any order; those of repeated terms are added up.
     #[must_use]
     pub(crate) fn new(
         language: Option<Language>,
@@ -45,7 +45,7 @@ impl PageTerms {
         self.terms.iter().map(|(term, counts)| (&**term, counts))
     }
 
-    /// How many different terms there are.
+    /// The number of different terms.
     #[must_use]
     pub fn len(&self) -> usize {
         self.terms.len()

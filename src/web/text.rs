@@ -1,14 +1,14 @@
-//! The text of a page, with the part of the page each piece stood in.
+//! The text of a page, each piece with its part of the page.
 //!
-//! One buffer holds everything in reading order and runs mark the parts, so that a page's
-//! text is stored once however it is looked at.
+//! One buffer holds everything in reading order and runs mark the parts, so that the text is stored
+//! only once.
 //!
 //! Invariant: runs follow each other without gap or overlap and cover the buffer; no two
 //! neighbouring runs are of the same part.
 
 use std::ops::Range;
 
-/// Where on the page a piece of text stood.
+/// The part of a page that a piece of text is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PagePart {
     /// `<title>`
@@ -19,7 +19,7 @@ pub enum PagePart {
     Body,
     /// The text of links.
     Anchor,
-    /// Alternative texts of images, and titles of drawings.
+    /// Alt texts of images, and titles of SVG drawings.
     Alt,
     /// `<meta name=description>` and `<meta name=keywords>`
     Meta,
@@ -65,8 +65,8 @@ pub struct PageText {
 }
 
 impl PageText {
-    /// A text that was put together elsewhere: UTF-8, and for each run its part and where
-    /// it ends. Bytes that are not UTF-8 are no text.
+    /// From UTF-8, and for each run its part and its end. Empty if the bytes are not UTF-8, or if
+    /// the runs do not cover them.
     #[must_use]
     pub(crate) fn from_runs(buffer: Vec<u8>, runs: Vec<(PagePart, usize)>) -> Self {
         let buffer = String::from_utf8(buffer).unwrap_or_default();
@@ -98,15 +98,14 @@ impl PageText {
             .map(|(part, range)| (part, &self.buffer[range]))
     }
 
-    /// Stretches of text that read on without interruption: the visible text between two
-    /// pieces beside it, or one such piece. Each comes with its parts and where in the
-    /// stretch they end.
+    /// Stretches of uninterrupted text: the visible text between two pieces that are not visible,
+    /// or one such piece. Each with its parts and where in the stretch they end.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = (&str, Vec<(PagePart, usize)>)> {
         let mut start = 0;
-        let reads_on = |one: &(PagePart, usize), next: &(PagePart, usize)| {
+        let continues = |one: &(PagePart, usize), next: &(PagePart, usize)| {
             one.0.is_visible() && next.0.is_visible()
         };
-        self.runs.chunk_by(reads_on).map(move |runs| {
+        self.runs.chunk_by(continues).map(move |runs| {
             let from = start;
             start = runs.last().map_or(from, |run| run.1);
             let parts = runs.iter().map(|(part, end)| (*part, end - from)).collect();
@@ -158,7 +157,7 @@ impl PageText {
         self.buffer.is_empty()
     }
 
-    /// A stretch of the text, whatever the parts; empty if it tears a character apart.
+    /// A range of the buffer, whatever the parts; empty if it splits a character.
     #[must_use]
     pub(crate) fn slice(&self, range: Range<usize>) -> &str {
         self.buffer.get(range).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Canonical page addresses.
 //!
 //! Two spellings of one page must give one `PageUrl`, or a site looks larger than it is and
-//! its pages speak twice. Beyond what the WHATWG URL standard does by itself (lower-case
+//! its pages count twice. Beyond what the WHATWG URL standard does by itself (lower-case
 //! scheme and host, IDNA, dot segments, default port), the canonical form
 //!
 //! - has no fragment, no user name and no password,
@@ -12,7 +12,7 @@
 //!   parameters and no empty query.
 //!
 //! Invariant: a `PageUrl` parsed from the text of a `PageUrl` is that `PageUrl`; it has a
-//! host that DNS can carry, is http or https, and is at most [`MAX_URL_BYTES`] long.
+//! host that is valid in DNS, is http or https, and is at most [`MAX_URL_BYTES`] long.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,26 +25,25 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::parameters::{is_noise, is_session_segment};
 use super::site::{SiteId, SiteIdError, resolvable};
 
-/// The longest address we handle: what common servers accept as a request line.
+/// The longest URL we handle: what common servers accept as a request line.
 pub(crate) const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// The number of the rules above, for files that hold keys: it goes up whenever a rule
-/// changes, and a test notices if that is forgotten.
+/// The version of the rules above, for files that hold keys. It must be increased whenever a rule
+/// changes; a test notices if that is forgotten.
 pub(crate) const CANONICAL_FORM: u32 = 1;
 
 /// One page of one site, in canonical form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageUrl(Url);
 
-/// What makes two addresses the same page: the canonical form without the scheme and
-/// without `www.`, as a hash that never changes.
+/// The identity of a page: a stable hash of the canonical form without the scheme and without
+/// `www.`.
 ///
-/// Readers that look a page up by its key compare the address afterwards: 64 bits are
-/// many, but not infinitely many.
+/// Lookups by key must compare the URL afterwards: 64-bit hashes can collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PageKey(u64);
 
-/// How pages are asked for.
+/// The scheme of a page's URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// Unencrypted.
@@ -53,19 +52,19 @@ pub enum Scheme {
     Https,
 }
 
-/// Text that is not the address of a page.
+/// Text that is not the URL of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// The URL standard refuses it.
+    /// Not a URL by the WHATWG standard.
     #[error("not a URL: {0}")]
     Malformed(#[from] url::ParseError),
     /// A URL, but not of a page on the web (`mailto:`, `javascript:`, `ftp:`).
     #[error("`{0}:` addresses are not pages")]
     Scheme(String),
-    /// The host names no site.
+    /// The host is not that of a site.
     #[error(transparent)]
     Host(#[from] SiteIdError),
-    /// Longer than any server accepts.
+    /// Longer than common servers accept.
     #[error("{0} bytes are too long for an address (at most {MAX_URL_BYTES})")]
     TooLong(usize),
 }
@@ -96,8 +95,8 @@ impl PageUrl {
         Self::new(base.join(reference)?)
     }
 
-    /// The same on a page that is not UTF-8: browsers write the letters of a query in the
-    /// charset of the page they stand on (WHATWG URL, section 4.4).
+    /// [`join`](Self::join) on a page that is not UTF-8: browsers encode a query in the charset of
+    /// the page that holds the link (WHATWG URL, section 4.4).
     pub(crate) fn join_encoded(
         base: &Url,
         reference: &str,
@@ -133,18 +132,18 @@ impl PageUrl {
         SiteId::of(&self.0).expect("the host was checked when the address was made")
     }
 
-    /// Whether both pages have the same host in the same spelling and the same port; then
-    /// they are of one site, and no `SiteId` needs to be made to know it.
+    /// Whether both pages have the same port and the same spelling of the host: a cheap test that
+    /// they are of one site, without making a `SiteId`.
     #[must_use]
     pub(crate) fn shares_host(&self, other: &Self) -> bool {
         self.0.host_str() == other.0.host_str()
             && self.0.port_or_known_default() == other.0.port_or_known_default()
     }
 
-    /// The same for `http` and `https`, with and without `www.`.
+    /// The page's identity, equal for `http` and `https`, with and without `www.`.
     #[must_use]
     pub(crate) fn key(&self) -> PageKey {
-        // Every `www.` goes, also where it is the registered name: which names are
+        // Every `www.` is dropped, also where it is the registered name: which names are
         // registered changes with the public suffix list, and keys must not.
         let mut host = self.0.host_str().unwrap_or_default();
         while let Some(rest) = host.strip_prefix("www.") {
@@ -156,9 +155,8 @@ impl PageUrl {
         PageKey(xxh3_64_with_seed(page, site))
     }
 
-    /// The same also for `/dir/` and `/dir/index.html`: a directory and the document that
-    /// servers show for it are one page to whoever walks through a site. They are two to
-    /// an archive, which may hold only one of them.
+    /// Like [`key`](Self::key), and also equal for `/dir/` and `/dir/index.html`: they are one page
+    /// to a crawler, but two to an archive, which may hold only one of them.
     #[must_use]
     pub(crate) fn document_key(&self) -> PageKey {
         let path = self.path();
@@ -171,8 +169,8 @@ impl PageUrl {
         Self(url).key()
     }
 
-    /// Whether both addresses are the same page whatever the scheme and `www.`: what a
-    /// [`PageKey`] promises, without the chance of a collision.
+    /// Whether both URLs are the same page whatever the scheme and `www.`: as by [`PageKey`], but
+    /// without the chance of a collision.
     #[must_use]
     pub(crate) fn is_same_page(&self, other: &Self) -> bool {
         self.0[url::Position::BeforePath..] == other.0[url::Position::BeforePath..]
@@ -185,13 +183,13 @@ impl PageUrl {
         self.0.as_str()
     }
 
-    /// The address as the `url` crate sees it.
+    /// As a type of the `url` crate.
     #[must_use]
     pub fn as_url(&self) -> &Url {
         &self.0
     }
 
-    /// How the page is asked for.
+    /// Http or https.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         match self.0.scheme() {
@@ -206,13 +204,13 @@ impl PageUrl {
         &self.0[..url::Position::BeforePath]
     }
 
-    /// Where the rules for robots stand (RFC 9309, section 2.3).
+    /// The robots.txt of the same origin (RFC 9309, section 2.3).
     #[must_use]
     pub(crate) fn robots_txt(&self) -> Self {
         self.at_root("/robots.txt")
     }
 
-    /// The front door of the same origin.
+    /// The root page of the same origin.
     #[must_use]
     pub(crate) fn front_door(&self) -> Self {
         self.at_root("/")
@@ -225,8 +223,8 @@ impl PageUrl {
         Self(url)
     }
 
-    /// Other spellings of a front door, in the order in which they are worth trying: the
-    /// other scheme, then both with `www.` or without.
+    /// Other spellings of a site's entry URL, the likeliest first: the other scheme, then both
+    /// schemes with `www.` added or removed.
     #[must_use]
     pub(crate) fn other_entrances(&self) -> Vec<Self> {
         let mut spellings = vec![self.clone()];
@@ -238,7 +236,7 @@ impl PageUrl {
         both.flatten().filter(|spelling| spelling != self).collect()
     }
 
-    /// The same port, if it is not that of the scheme.
+    /// Keeps the port, unless it is the default of the scheme.
     fn in_other_scheme(&self) -> Option<Self> {
         let other = match self.scheme() {
             Scheme::Http => "https",
@@ -249,25 +247,26 @@ impl PageUrl {
         Some(Self(url))
     }
 
-    /// Names below a registered one are spelled as they were found: few of them have `www.`.
+    /// Subdomains get no `www.`: few of them have it.
     fn with_or_without_www(&self) -> Option<Self> {
         let Host::Domain(host) = self.0.host()? else {
             return None;
         };
         let site = self.site();
-        let other = match host == site.host() {
-            true if site.registered_name() == host && host.contains('.') => {
-                format!("www.{host}")
+        let other = if host == site.host() {
+            if site.registered_name() != host || !host.contains('.') {
+                return None;
             }
-            true => return None,
-            false => site.host().to_owned(),
+            format!("www.{host}")
+        } else {
+            site.host().to_owned()
         };
         let mut url = self.0.clone();
         url.set_host(Some(&other)).ok()?;
         Some(Self(url))
     }
 
-    /// Path and query, as they stand in a request.
+    /// Path and query: the request target.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.0[url::Position::BeforePath..]
@@ -315,7 +314,7 @@ impl fmt::Debug for PageUrl {
 // === impl Scheme ===
 
 impl Scheme {
-    /// As it stands in an address.
+    /// As in a URL.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -335,7 +334,7 @@ impl PageKey {
     }
 }
 
-/// The documents that servers show for a directory.
+/// Whether a server serves a document of this name for its directory.
 fn is_default_document(name: &str) -> bool {
     let Some((stem, extension)) = name.split_once('.') else {
         return false;
@@ -349,7 +348,7 @@ fn is_default_document(name: &str) -> bool {
 
 fn drop_fragment_and_user(url: &mut Url) {
     url.set_fragment(None);
-    // Both setters fail only for addresses without a host, which have neither.
+    // Both setters fail only for URLs without a host, which have neither.
     if !url.username().is_empty() {
         let _ = url.set_username("");
     }
@@ -374,8 +373,8 @@ fn canonicalise_path(url: &mut Url) {
     if !path.contains(['%', ';', '(']) {
         return;
     }
-    // Escapes first: `%6Asessionid` is a session too, and what is left must not change when
-    // read again. Dropping a segment can only bring up clean ones.
+    // Escapes first: `%6Asessionid` is a session too, and the result must not change when parsed
+    // again.
     let escaped = normalise_escapes(path);
     let segments: Vec<Cow<'_, str>> = escaped
         .split('/')
@@ -419,8 +418,8 @@ fn canonicalise_query(url: &mut Url) {
 }
 
 /// RFC 3986, section 6.2.2: escapes of unreserved characters are decoded, all others are
-/// written in upper case. A lone `%` becomes `%25`, or decoding what follows it could make
-/// a new escape and the form would not be stable.
+/// written in upper case. A lone `%` becomes `%25`: otherwise decoding what follows it could make
+/// a new escape, and the form would not be stable.
 fn normalise_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
@@ -597,7 +596,7 @@ mod tests {
         );
     }
 
-    /// If this fails, a rule has changed: give `CANONICAL_FORM` a new number.
+    /// If this fails, a rule has changed: increase `CANONICAL_FORM`.
     #[test]
     fn keys_never_change() {
         let keys = [

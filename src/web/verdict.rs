@@ -1,4 +1,4 @@
-//! What is decided about a site.
+//! The judgement on a site.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,61 +9,61 @@ use super::DeferralCause;
 
 /// The judgement on a site.
 ///
-/// Measurements count undecided sites as not relevant.
+/// Evaluations count undecided sites as not relevant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// A site of the topic.
+    /// On the topic.
     Relevant,
-    /// A site of something else.
+    /// Not on the topic.
     Irrelevant,
-    /// Nothing can be said about it, for this reason.
+    /// Could not be judged, for this reason.
     Undecided(UndecidedReason),
 }
 
-/// Why nothing can be said about a site.
+/// Why a site could not be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumDiscriminants)]
 #[strum_discriminants(name(UndecidedKind))]
-#[strum_discriminants(doc = "Why nothing can be said about a site, without details.")]
+#[strum_discriminants(doc = "Why a site could not be judged, without details.")]
 #[strum_discriminants(derive(Hash, VariantArray, IntoStaticStr, EnumString))]
 #[strum_discriminants(strum(serialize_all = "snake_case"))]
 pub enum UndecidedReason {
-    /// Nobody answered.
+    /// No request got a response.
     Unreachable,
-    /// The server answers, but with nothing but errors.
+    /// The server answers with errors only.
     Failing,
-    /// Pages were read, but none had enough known words to say anything.
+    /// Pages were read, but none had enough known words to be evidence.
     NothingSpoke,
-    /// The site only leads to another one, which stands in the report.
+    /// The site only redirects to another one, which is in the report.
     Alias,
     /// The homepage says that the domain is parked or for sale.
     Parked,
-    /// Its certificate is expired, of another name, or signed by nobody we trust.
+    /// Its certificate is expired, for another name, or from an untrusted issuer.
     BadCertificate,
-    /// Robots are asked to stay away.
+    /// robots.txt disallows the entrance.
     Disallowed,
-    /// The visit is put off until then.
+    /// The visit is deferred.
     Deferred {
-        /// Before this time it must not be visited.
+        /// The earliest time of the next visit.
         not_before: SystemTime,
-        /// Who or what asked for it.
+        /// What caused the deferral.
         cause: DeferralCause,
     },
     /// The operator has blocked the host.
     Blocked,
-    /// The process has died under it again and again, so it is not visited any more.
+    /// The process crashed repeatedly while visiting it, so it is no longer visited.
     Poison,
-    /// As many sites at its address were judged as are allowed.
+    /// The maximum number of sites at its IP address has been judged.
     AddressFull,
-    /// The visit was broken off before its end; the site is to be visited anew.
+    /// The visit was cancelled; the site is to be visited again.
     Interrupted,
-    /// A gatekeeper stands before the site and lets no robot in.
+    /// A gatekeeper (bot protection) answered instead of the site.
     Challenged,
-    /// Its homepage asks not to be indexed.
+    /// Its homepage has `noindex`.
     Noindex,
 }
 
 impl Verdict {
-    /// The word for lists and JSON: the contract is these three.
+    /// The name in lists and JSON: one of these three, by contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,13 +73,13 @@ impl Verdict {
         }
     }
 
-    /// Whether the site is one of the topic.
+    /// Whether the site is on the topic.
     #[must_use]
     pub fn is_relevant(self) -> bool {
         self == Self::Relevant
     }
 
-    /// Why nothing was decided, if so.
+    /// The reason, if undecided.
     #[must_use]
     pub fn undecided_reason(self) -> Option<UndecidedReason> {
         match self {

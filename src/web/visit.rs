@@ -1,9 +1,8 @@
-//! The two doors of the house: the order that enters an internal crawler, and the report
-//! that leaves it.
+//! The input and output of an internal crawler: a visit and its report.
 //!
-//! Invariant: the report holds everything that anybody later asks about a visit: the
-//! verdict and each step towards it, the links found, what it cost, and which model
-//! judged. Nothing else leaves an internal crawler.
+//! Invariant: the report holds everything that is needed later about a visit: the verdict and each
+//! step towards it, the links found, what it cost, and which model judged. An internal crawler has
+//! no other output.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,35 +17,35 @@ use super::{
     StepOutcome, StopReason, TransversalLink, UndecidedReason, UnknownReason, Verdict, parse_name,
 };
 
-/// An order: judge this site.
+/// A request to judge a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteVisit {
     /// The site to judge.
     pub site: SiteId,
     /// Where to enter it: the homepage in the spelling that was found.
     pub entry: PageUrl,
-    /// Other spellings of the entrance (`www.` or not, another scheme), tried in this order
-    /// while nobody answers.
+    /// Other spellings of the entrance (`www.` or not, another scheme), tried in this order until
+    /// one answers.
     pub fallbacks: Vec<PageUrl>,
-    /// π, the probability that it is relevant before anything is read.
+    /// π, the prior probability that it is relevant.
     pub prior: SiteConfidence,
     /// What the visit is for.
     pub purpose: Purpose,
-    /// How far into the site it may go.
+    /// How deep into the site it may go.
     pub reach: PageKind,
-    /// A site at one of these addresses is left after its first page, because enough sites
-    /// there were judged. They are such as [`shared_address`](super::shared_address) gives.
+    /// IP addresses at which enough sites were judged: a site there is left after its first page.
+    /// They are in the form of [`shared_address`](super::shared_address).
     pub full_addresses: Arc<BTreeSet<IpAddr>>,
 }
 
 /// What a visit is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Only the verdict: reading ends with it.
+    /// The verdict only: reading ends with it.
     Verdict,
-    /// The verdict, and links to further sites, as paper 4.3.4 has it.
+    /// The verdict, and links to further sites (paper 4.3.4).
     VerdictAndLinks,
-    /// The same, but further sites are scarce, so that more is to be read for links.
+    /// The same, but border sites are scarce, so more pages are read for links.
     VerdictAndManyLinks,
 }
 
@@ -55,27 +54,27 @@ pub enum Purpose {
 pub struct SiteReport {
     /// The site that was visited.
     pub site: SiteId,
-    /// The judgement.
+    /// The verdict, with the reason if undecided.
     pub verdict: Verdict,
     /// Pr\[target | pages that spoke\], frozen when the verdict was reached.
     pub confidence: SiteConfidence,
     /// Why reading ended.
     pub stop_reason: StopReason,
-    /// After how many steps the verdict froze; none if the threshold was never passed.
+    /// After how many steps the verdict froze; `None` if the threshold was never passed.
     pub frozen_after: Option<usize>,
     /// Every request for a page, in order.
     pub steps: Vec<PageStep>,
-    /// Links to other sites, one for each target page and page that holds it.
+    /// Links to other sites, one for each pair of target page and page that holds the link.
     pub transversal_links: Vec<FoundLink>,
-    /// The page of another site that this one only leads to, if so.
+    /// The page of another site that this one redirects to, if it is an alias.
     pub alias_of: Option<PageUrl>,
-    /// Whether the homepage asks not to be indexed, and lists are to say so.
+    /// Whether the homepage has `noindex`, to be marked in lists.
     pub noindex: bool,
-    /// Where a later visit had better enter: the spelling that answered, or where it led.
+    /// The entry page for later visits: the spelling that answered, or its redirect target.
     pub entrance: PageUrl,
-    /// The address that answered, if there is one.
+    /// The IP address that answered, if any.
     pub address: Option<IpAddr>,
-    /// Mirrors have near fingerprints; none if no page had words.
+    /// Mirrors have near fingerprints; `None` if no page had words.
     pub fingerprint: Option<Fingerprint>,
     /// What the visit cost.
     pub cost: VisitCost,
@@ -83,27 +82,27 @@ pub struct SiteReport {
     pub model: ModelFingerprint,
 }
 
-/// One request for a page and what came of it.
+/// One request for a page and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageStep {
-    /// The page asked for.
+    /// The requested page.
     pub url: PageUrl,
-    /// How far from the entrance it lies.
+    /// How far it is from the entrance.
     pub kind: PageKind,
-    /// What came of it.
+    /// The outcome.
     pub outcome: StepOutcome,
-    /// Pr\[p | target\]; 1/2 for pages that said nothing.
+    /// Pr\[p | target\]; 1/2 for pages that did not speak.
     pub confidence: PageConfidence,
     /// The site confidence after this step.
     pub site_confidence: SiteConfidence,
     /// The words that decided this page.
     pub telling_words: TellingWords,
-    /// How many transversal links the page holds that its author vouches for.
+    /// The number of transversal links without `nofollow` on the page.
     pub transversal_links: usize,
 }
 
-/// How far from the entrance of its site a page lies. Pages of one kind share a
-/// calibration: they are about equally reliable.
+/// How far a page is from the entrance of its site. Pages of one kind share a calibration: they are
+/// about equally reliable.
 #[derive(
     Debug,
     Clone,
@@ -121,7 +120,7 @@ pub struct PageStep {
 #[strum(serialize_all = "snake_case")]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum PageKind {
-    /// The entrance, or what it shows in frames or leads to by itself.
+    /// The entrance, its frames, and the target of its refresh.
     Homepage,
     /// Linked from the homepage.
     Inner,
@@ -132,27 +131,27 @@ pub enum PageKind {
 /// The words that decided a page, the most telling first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TellingWords {
-    /// Words that spoke for the topic.
+    /// Words for the topic.
     pub for_target: Vec<TellingWord>,
-    /// Words that spoke against it.
+    /// Words against it.
     pub against: Vec<TellingWord>,
 }
 
-/// A word and how much it told.
+/// A word and its weight in the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TellingWord {
-    /// The term, as the classifier knows it: lower case, stemmed.
+    /// The term as in the model: lower case, stemmed.
     pub term: Box<str>,
-    /// Its share in the score; positive speaks for the topic.
+    /// Its contribution to the score; positive is for the topic.
     pub weight: f64,
 }
 
 /// A transversal link and the page that holds it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundLink {
-    /// The link.
+    /// The link, with its target.
     pub link: TransversalLink,
-    /// Which of the report's steps read the page that holds it.
+    /// The index of the report's step that read the page.
     pub step: usize,
 }
 
@@ -164,9 +163,9 @@ pub struct VisitCost {
     pub pages: usize,
     /// Requests for robots.txt that got a response.
     pub robots_requests: usize,
-    /// Requests that nobody answered.
+    /// Requests without a response.
     pub unanswered: usize,
-    /// Bytes of bodies on the wire; zero out of an archive.
+    /// Bytes of bodies on the wire; zero from an archive.
     pub wire_bytes: u64,
     /// Bytes of bodies, decoded.
     pub(crate) body_bytes: u64,
@@ -177,8 +176,7 @@ pub struct VisitCost {
 // === impl SiteVisit ===
 
 impl SiteVisit {
-    /// A visit to a site that is given as a host or as a URL, in the spelling given. The error
-    /// says what is wrong with it.
+    /// A visit to a site given as a host or as a URL; that spelling is tried first.
     pub(crate) fn to(host: &str) -> Result<Self, String> {
         if host.contains("://") {
             let page = host.parse::<PageUrl>();
@@ -196,7 +194,7 @@ impl SiteVisit {
         Self::at(&PageUrl::homepage(site, Scheme::Https))
     }
 
-    /// A visit that enters at a certain page, as an earlier one has advised.
+    /// A visit that enters at this page: the `entrance` of an earlier report.
     #[must_use]
     pub fn entering(entrance: &PageUrl) -> Self {
         Self {
@@ -205,8 +203,8 @@ impl SiteVisit {
         }
     }
 
-    /// The same for a site that was found by the address of this page: its spelling of the
-    /// site is tried first, then the other scheme, then with `www.` or without.
+    /// A visit to the homepage of this page's site, for the verdict alone: the page's spelling of
+    /// the site is tried first, then the other scheme, then with `www.` added or removed.
     #[must_use]
     pub fn at(page: &PageUrl) -> Self {
         let entry = page.front_door();
@@ -225,8 +223,8 @@ impl SiteVisit {
 // === impl SiteReport ===
 
 impl SiteReport {
-    /// The report of a visit that was broken off before it could make one: nothing is known,
-    /// and the site is to be visited anew.
+    /// The report of a visit that was cancelled before it could make one: nothing is known, and the
+    /// site is to be visited again.
     #[must_use]
     pub fn interrupted(visit: SiteVisit, model: ModelFingerprint) -> Self {
         Self {
@@ -247,7 +245,7 @@ impl SiteReport {
         }
     }
 
-    /// The report of a visit that was not made, for this reason.
+    /// The report of a visit that was not made because the site is blocked or poison.
     #[must_use]
     pub(crate) fn refused(
         visit: SiteVisit,
@@ -265,7 +263,7 @@ impl SiteReport {
         }
     }
 
-    /// How many pages spoke.
+    /// The number of pages that spoke.
     #[must_use]
     pub fn speaking_pages(&self) -> usize {
         let spoke = |step: &&PageStep| step.outcome == StepOutcome::Spoke;
@@ -276,8 +274,8 @@ impl SiteReport {
 // === impl PageStep ===
 
 impl PageStep {
-    /// Whether the page had its say: it spoke, or repeated what was said already. Pages
-    /// that did not are left out of local edge weights.
+    /// Whether the page spoke, or repeats one that did. Other pages are left out of local edge
+    /// weights.
     #[must_use]
     pub(crate) fn has_opinion(&self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
-//! The API of a running daemon: what readers, editors and operators can rely on, and what
-//! nobody can do with it.
+//! The HTTP API of a running daemon: what readers, editors and operators can rely on, and what
+//! no client can do with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,6 @@ use crate::skips::skipped;
 
 const TOKEN: &str = "correct-horse-battery-staple-7";
 
-/// What came back.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -29,7 +28,6 @@ struct Answer {
     body: String,
 }
 
-/// Somebody who asks.
 #[derive(Clone)]
 struct Client {
     address: String,
@@ -59,18 +57,18 @@ impl Answer {
             .collect()
     }
 
-    /// The word that says what is wrong.
+    /// The error code.
     fn code(&self) -> String {
         let code = self.json()["error"]["code"].clone();
         let message = self.json()["error"]["message"].clone();
-        assert!(message.as_str().is_some_and(|told| !told.is_empty()));
+        assert!(message.as_str().is_some_and(|message| !message.is_empty()));
         code.as_str().expect("a code").to_owned()
     }
 }
 
 impl Client {
     fn of(daemon: &Daemon) -> Self {
-        let served = daemon.hear("the API is served");
+        let served = daemon.logs("the API is served");
         let address = served["fields"]["address"].as_str().expect("an address");
         Self {
             address: address.to_owned(),
@@ -93,7 +91,7 @@ impl Client {
     fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).expect("a server");
         stream.set_read_timeout(Some(LONGEST)).expect("a time");
-        // Who is refused may be so before everything is sent.
+        // A refusal may come before everything is sent.
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -114,7 +112,7 @@ impl Client {
         self.write("PUT", &path, &json!({ "decision": decision }))
     }
 
-    /// A site that the machine does not want.
+    /// A site that was judged irrelevant.
     fn irrelevant(&self) -> String {
         let sites = self.get("/v1/sites?topic=boats&verdict=irrelevant&limit=1");
         host(&sites.json()["sites"][0])
@@ -142,7 +140,7 @@ impl Client {
     }
 }
 
-/// A daemon that writers can reach, and whoever does.
+/// A daemon with a token file, and a client with the token.
 fn started(place: &Place, web: &Pathologies, more: &str) -> (Daemon, Client) {
     fs::write(place.path("token"), format!("{TOKEN}\n")).expect("a token");
     settings(place, web, "", &format!("token_file = 'token'\n{more}"));
@@ -151,7 +149,7 @@ fn started(place: &Place, web: &Pathologies, more: &str) -> (Daemon, Client) {
     (daemon, client)
 }
 
-/// The same on the small web, when everything is found.
+/// The same on the small web, after everything is found.
 fn at_rest() -> (Runtime, Pathologies, Place, Daemon, Client) {
     let (runtime, web, place) = place();
     let (daemon, client) = started(&place, &web, "");
@@ -195,7 +193,7 @@ fn topics_and_sites_say_what_they_are_and_why() {
     let store = status["store"].as_str().expect("a name");
     let feed = client.get(&format!("/v1/feed?topic=boats&after=1&store={store}"));
     assert!(feed.head.contains(&format!("sitescout-store: {store}")));
-    // By portions of any size, the same sites in the same order.
+    // Pages of any size give the same sites in the same order.
     let all = client.get("/v1/sites?topic=boats&limit=1000").json();
     let all = all["sites"].as_array().expect("sites").clone();
     assert!(all.len() > 10, "{}", all.len());
@@ -239,12 +237,12 @@ fn topics_and_sites_say_what_they_are_and_why() {
     let feed = client.feed(0);
     let change = feed.iter().find(|line| line["host"] == detail["host"]);
     for field in JUDGED {
-        let told = &by_prefix["sites"][0];
-        assert!(told.get(field).is_some(), "{field}");
-        assert_eq!(detail[field], told[field], "{field}");
-        // In a feed the number is that of the change.
+        let listed = &by_prefix["sites"][0];
+        assert!(listed.get(field).is_some(), "{field}");
+        assert_eq!(detail[field], listed[field], "{field}");
+        // In a feed, `seq` is that of the change.
         if field != "seq" {
-            assert_eq!(change.expect("a change")[field], told[field], "{field}");
+            assert_eq!(change.expect("a change")[field], listed[field], "{field}");
         }
     }
     assert_eq!(detail["evidence"][0]["kind"], "homepage");
@@ -264,7 +262,7 @@ fn topics_and_sites_say_what_they_are_and_why() {
 }
 
 #[test]
-fn an_editor_is_heard_by_the_feed_and_by_training() {
+fn an_editors_decision_reaches_the_feed_and_training() {
     let (_runtime, _web, place, daemon, client) = at_rest();
     let feed = client.feed(0);
     let last = feed.last().expect("a site")["seq"]
@@ -279,7 +277,7 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
     let decided = client.write("PUT", &path, &note);
     assert_eq!(decided.json()["decision"], "accept", "{decided:?}");
     let news = client.feed(last);
-    let told: Vec<(String, &str, &str)> = news
+    let changes: Vec<(String, &str, &str)> = news
         .iter()
         .map(|line| {
             let word = |name: &str| line[name].as_str().expect("a word");
@@ -287,13 +285,13 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
         })
         .collect();
     assert_eq!(
-        told,
+        changes,
         [
             (rejected.clone(), "dropped", "rejected"),
             (accepted.clone(), "added", "accepted")
         ]
     );
-    // The machine looks again, and changes nothing about it.
+    // A recheck changes nothing about it.
     for host in [&rejected, &accepted] {
         let recheck = format!("/v1/topics/boats/sites/{host}/recheck");
         assert_eq!(client.write("POST", &recheck, &json!({})).status, 202);
@@ -309,7 +307,7 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
         .json();
     assert_eq!(site["topics"][0]["verdict"], "irrelevant");
     assert_eq!(site["topics"][0]["listed"], true);
-    // Nothing that moves a cursor leaves the house.
+    // No terminal escape sequence is returned.
     let decisions = client.get("/v1/topics/boats/decisions");
     assert!(!decisions.body.contains('\u{1b}'), "{}", decisions.body);
     assert_eq!(decisions.lines().len(), 2);
@@ -333,7 +331,7 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
     let csv = text(&csv.stdout);
     assert!(csv.contains(",accept,false\n"), "{csv}");
     assert!(!csv.contains('='), "a note is no cell: {csv}");
-    // What editors said is what is learned, from the store and from a file.
+    // Training uses the decisions of editors, from the store and from a file.
     fs::copy(crate::fixture("coast.labels.tsv"), place.path("labels.tsv")).expect("labels");
     for from in [
         "--from-decisions --state state",
@@ -342,10 +340,10 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
         let train = format!("train boats --warc coast.warc.gz --out learned {from}");
         let alone = place.run(&train);
         assert!(alone.status.success(), "{}", text(&alone.stderr));
-        let told = text(&alone.stdout);
+        let stdout = text(&alone.stdout);
         assert!(
-            told.contains("learned from 1 sites of `boats` and 1 others"),
-            "{told}"
+            stdout.contains("learned from 1 sites of `boats` and 1 others"),
+            "{stdout}"
         );
         let labels = fs::read_to_string(place.path("labels.tsv")).expect("labels");
         fs::write(
@@ -355,10 +353,10 @@ fn an_editor_is_heard_by_the_feed_and_by_training() {
         .expect("labels");
         let trained = place.run(&format!("{train} --labels labels.tsv"));
         assert!(trained.status.success(), "{}", text(&trained.stderr));
-        let told = text(&trained.stderr);
+        let stderr = text(&trained.stderr);
         assert!(
-            told.contains("gulls-dinghy.example was labelled `boats`"),
-            "{told}"
+            stderr.contains("gulls-dinghy.example was labelled `boats`"),
+            "{stderr}"
         );
     }
 }
@@ -383,7 +381,7 @@ fn a_paused_topic_rests_also_after_a_restart() {
     client.waits_for("boats", "idle", "paused");
     daemon.judges("few");
     assert_eq!(client.get("/v1/topics/boats").json()["pages"], judged);
-    // It takes start sites all the same, and its list follows the lists of the operator.
+    // It still accepts start sites, and its list follows the operator's host lists.
     let starts = json!({ "sites": ["new.example"] });
     let added = client.write("POST", "/v1/topics/boats/starts", &starts);
     assert_eq!(added.status, 200, "{added:?}");
@@ -392,7 +390,7 @@ fn a_paused_topic_rests_also_after_a_restart() {
         format!("token_file = 'token'\n[external]\ncrawlers = 4\nblock = ['{listed}']\n");
     settings(&place, &web, "", &blocking);
     daemon.signal("HUP");
-    daemon.hear("reloaded");
+    daemon.logs("reloaded");
     let begin = Instant::now();
     let is_dropped = |line: &Value| host(line) == listed && line["reason"] == "blocked";
     while !client.feed(0).iter().any(is_dropped) {
@@ -411,7 +409,7 @@ fn a_paused_topic_rests_also_after_a_restart() {
 #[test]
 fn start_sites_wake_a_topic_and_blocked_hosts_leave_it() {
     let (_runtime, web, _place, daemon, client) = at_rest();
-    // Nobody links there.
+    // No site links there.
     let lonely = "lonely-regatta.example";
     web.script(lonely, |_, _| {
         let page = "<title>Regatta</title><p>sailing regatta yacht keel mast boat sail harbour \
@@ -455,7 +453,7 @@ fn start_sites_wake_a_topic_and_blocked_hosts_leave_it() {
             break;
         }
     }
-    assert_eq!(web.requests(blocked).len(), before, "it was not asked");
+    assert_eq!(web.requests(blocked).len(), before, "it got no request");
     let blocks = client.get("/v1/blocks").json();
     assert_eq!(blocks["blocks"][0]["host"], blocked);
     let path = format!("/v1/blocks/{blocked}");
@@ -474,7 +472,7 @@ fn start_sites_wake_a_topic_and_blocked_hosts_leave_it() {
     );
 }
 
-/// By edits, by a reload, and over a restart: also where robots.txt leads.
+/// By edits, by a reload, and across a restart: also when robots.txt redirects there.
 #[test]
 fn blocks_hold_where_robots_txt_leads() {
     let (_runtime, web, place, daemon, client) = at_rest();
@@ -525,7 +523,7 @@ fn blocks_hold_where_robots_txt_leads() {
     ];
     refused(&client, &relays);
     assert_eq!(seen(blocked), before);
-    // A reload brings lists of its own.
+    // A reload replaces the lists.
     let other = "bay-regatta.example";
     let (all, before_other) = (
         fs::read_to_string(place.path("daemon.toml")).expect("settings"),
@@ -534,7 +532,7 @@ fn blocks_hold_where_robots_txt_leads() {
     let all = format!("{all}[external]\nblock = ['{other}']\n");
     fs::write(place.path("daemon.toml"), all).expect("settings");
     daemon.signal("HUP");
-    daemon.hear("reloaded");
+    daemon.logs("reloaded");
     refused(&client, &["other-relay.example", "relay.example"]);
     assert_eq!((seen(blocked), seen(other)), (before, before_other));
     drop(daemon);
@@ -568,7 +566,7 @@ fn pages_are_tried_against_the_model() {
             .is_some_and(|words| words.len() > 2)
     );
     client.token = None;
-    // Without the token the daemon asks nobody.
+    // Without the token the daemon sends no request.
     assert_eq!(client.write("POST", path, &url).code(), "unauthorized");
     assert_eq!(web.requests("gulls-dinghy.example").len(), before + 1);
     client.token = Some(TOKEN);
@@ -592,14 +590,14 @@ fn pages_are_tried_against_the_model() {
     ] {
         assert_eq!(client.write("POST", path, &wrong).code(), "bad-request");
     }
-    // Private addresses stay out of reach for whoever has the token, too.
+    // Private addresses stay out of reach even with the token.
     client.token = Some(TOKEN);
     let inside = json!({ "url": format!("http://{}/metrics", client.address) });
     assert_eq!(client.write("POST", path, &inside).code(), "no-page");
 }
 
 #[test]
-fn what_is_wrong_is_told_and_the_crawl_goes_on() {
+fn wrong_requests_are_refused_with_a_reason_and_the_crawl_goes_on() {
     let (_runtime, web, place) = large_place();
     let limits = "body_bytes = '2 KiB'\n[external]\ncrawlers = 4\n";
     let (daemon, client) = started(&place, &web, limits);
@@ -691,13 +689,13 @@ fn what_is_wrong_is_told_and_the_crawl_goes_on() {
     let feed = client.feed(0);
     assert!(
         feed.iter().all(|line| line["decision"].is_null()),
-        "nobody decided"
+        "there is no decision"
     );
     daemon.judges("boats");
 }
 
 #[test]
-fn nobody_writes_without_the_token_and_nobody_learns_it() {
+fn no_client_writes_without_the_token_and_none_learns_it() {
     let (_runtime, web, place, daemon, mut client) = at_rest();
     let site = "/v1/topics/boats/sites/gulls-dinghy.example";
     let writes = [
@@ -727,10 +725,10 @@ fn nobody_writes_without_the_token_and_nobody_learns_it() {
     while let Ok(line) = daemon.log.recv_timeout(LONGEST) {
         log.push_str(&line.to_string());
     }
-    assert!(log.contains("a wrong token was shown"), "{log}");
+    assert!(log.contains("request with a wrong token"), "{log}");
     assert!(!log.contains(TOKEN) && !log.contains(wrong), "{log}");
     drop(daemon);
-    // Without a token file nobody is let in, whatever is shown.
+    // Without a token file every token is refused.
     settings(&place, &web, "", "");
     let daemon = Daemon::start(&place);
     let mut client = Client::of(&daemon);
@@ -770,14 +768,14 @@ fn a_public_address_needs_a_token_for_everything() {
     assert!(!place.path("state").exists(), "nothing was touched");
     for (token, why) in [
         ("short", "16 to 512"),
-        ("with a space in the middle", "letters"),
+        ("with a space in the middle", "printable ASCII"),
     ] {
         fs::write(place.path("token"), token).expect("a token");
         public("token_file = 'token'\n");
         let refused = place.run("run --config daemon.toml --check");
         assert_eq!(refused.status.code(), Some(78));
-        let told = text(&refused.stderr);
-        assert!(told.contains(why) && !told.contains(token), "{told}");
+        let stderr = text(&refused.stderr);
+        assert!(stderr.contains(why) && !stderr.contains(token), "{stderr}");
     }
     fs::write(place.path("token"), TOKEN).expect("a token");
     public("token_file = 'token'\n");
@@ -799,7 +797,7 @@ fn a_public_address_needs_a_token_for_everything() {
 }
 
 #[test]
-fn browsers_are_told_what_not_to_do_and_strange_names_are_refused() {
+fn responses_carry_security_headers_and_foreign_host_names_are_refused() {
     let (_runtime, _web, _place, _daemon, client) = at_rest();
     for path in ["/", "/dashboard.js", "/v1/topics", "/v1/nothing"] {
         let answer = client.get(path);
@@ -840,7 +838,7 @@ fn browsers_are_told_what_not_to_do_and_strange_names_are_refused() {
 }
 
 #[test]
-fn whoever_asks_too_often_is_told_when_to_come_back() {
+fn excess_requests_get_429_with_retry_after() {
     let (_runtime, web, place) = place();
     let (_daemon, client) = started(&place, &web, "requests_per_second = 1\n");
     let answers: Vec<Answer> = (0..30).map(|_| client.get("/v1/topics")).collect();
@@ -852,7 +850,7 @@ fn whoever_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[test]
-fn slow_clients_hold_up_nobody() {
+fn slow_clients_hold_up_no_other_client() {
     let (_runtime, web, place) = large_place();
     let (daemon, client) = started(&place, &web, "connections = 80\n[external]\ncrawlers = 4\n");
     let halves: Vec<TcpStream> = (0..60)
@@ -877,7 +875,7 @@ fn slow_clients_hold_up_nobody() {
     daemon.judges("boats");
 }
 
-/// What a directory would know that has read a feed.
+/// The state of a directory that follows a feed.
 fn follow(client: &Client, after: &mut u64, directory: &mut BTreeMap<String, Value>) -> bool {
     let path = format!("/v1/feed?topic=boats&after={after}&limit=7");
     let Ok(mut stream) = TcpStream::connect(&client.address) else {
@@ -964,7 +962,7 @@ fn a_thousand_followers_hear_of_a_change_at_once() {
         })
     });
     let waiting: Vec<_> = waiting.collect();
-    // Who asks meanwhile is answered.
+    // Other requests are served meanwhile.
     let begin = Instant::now();
     if !cfg!(target_os = "linux") {
         skipped!("whether all followers wait is not known, only Linux tells it in /proc");
@@ -1047,19 +1045,19 @@ fn the_list_of_a_topic_is_kept_as_a_file() {
     client.decide("gulls-dinghy.example", "reject");
     waits(&|| !listed("gulls-dinghy.example"));
     client.waits_for("few", "idle", "wanted_reached");
-    // Nothing half written is left.
+    // No partial file is left.
     let files = || {
         fs::read_dir(place.path("lists"))
             .expect("a directory")
             .count()
     };
     waits(&|| files() == 2);
-    // A place that is gone is told, and the crawl goes on.
+    // A missing directory is logged, and the crawl goes on.
     fs::remove_dir_all(place.path("lists")).expect("a directory");
     client.decide("gulls-dinghy.example", "accept");
-    let told = daemon.hear("a list is not written");
+    let logged = daemon.logs("cannot write a list");
     assert!(
-        told["fields"]["error"]
+        logged["fields"]["error"]
             .as_str()
             .expect("why")
             .contains("boats.csv")

@@ -1,4 +1,4 @@
-//! Archives as a web: what is looked up, what is found, what is not.
+//! Archives as a source of pages: which addresses are found and which are not.
 
 use proptest::prelude::*;
 use sitescout::config::FetchSettings;
@@ -421,7 +421,7 @@ fn the_index_is_kept_beside_the_archive_and_checked_against_it() {
         assert_eq!(
             std::fs::read(&index).expect("an index"),
             whole,
-            "it was made anew"
+            "it was rebuilt"
         );
     }
 }
@@ -486,7 +486,7 @@ fn our_own_archive_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However the records are torn into gzip members, the same pages come out.
+    /// However records are split into gzip members, the same pages are read.
     #[test]
     fn any_split_into_members_gives_the_same_pages(
         bodies in prop::collection::vec("[a-z\r\n]{0,60}", 1..6),

@@ -1,4 +1,5 @@
-//! The operator's blocks, on every road: what a blocked host's server saw, which is nothing.
+//! Hosts blocked by the operator get no request, whatever path leads there: links, redirects, frames,
+//! robots.txt, or the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,8 +28,8 @@ const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/site-models");
 const PAGE: &str = "<title>Yacht club</title><p>sailing regatta yacht keel mast boat sail harbour \
     dinghy crew wind club race mooring tiller jib skipper</p>";
 
-/// Hosts that lead to the blocked one, each by a road of its own.
-const ROADS: [&str; 8] = [
+/// Hosts that lead to the blocked one, each in a different way.
+const REFERRERS: [&str; 8] = [
     "robots.example",
     "robots-far.example",
     "robots-www.example",
@@ -40,12 +41,12 @@ const ROADS: [&str; 8] = [
 ];
 
 /// A web in which everything leads to `blocked.example`, and the program beside it.
-struct Roads {
+struct BlockedWeb {
     web: Pathologies,
     directory: TempDir,
 }
 
-impl Roads {
+impl BlockedWeb {
     async fn serve(external: &str) -> Self {
         let web = Pathologies::start().await;
         web.script("robots.example", |target, _| match target {
@@ -139,15 +140,15 @@ fn reasons(output: &Output) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocked_host_is_never_asked_by_classify() {
-    let roads = Roads::serve("block = ['blocked.example']").await;
+    let served = BlockedWeb::serve("block = ['blocked.example']").await;
     let hosts = "blocked.example www.blocked.example blocked.example:8080 http://blocked.example/a";
     let classify = format!(
         "classify --json --config live.toml --model {MODELS}/sailing {hosts} {}",
-        ROADS.join(" ")
+        REFERRERS.join(" ")
     );
-    let output = roads.run(&classify).await;
+    let output = served.run(&classify).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
-    roads.assert_unseen();
+    served.assert_unseen();
     let reasons = reasons(&output);
     for (host, wanted) in [
         ("blocked.example", "blocked"),
@@ -161,24 +162,24 @@ async fn a_blocked_host_is_never_asked_by_classify() {
     ] {
         assert_eq!(reasons[host], wanted, "{host}");
     }
-    // Whose rules are out of reach is not read.
-    assert_eq!(roads.web.targets("robots.example"), ["/robots.txt"]);
-    assert_eq!(roads.web.targets("relay.example"), ["/robots.txt"]);
+    // A site whose robots.txt is unreachable is not read.
+    assert_eq!(served.web.targets("robots.example"), ["/robots.txt"]);
+    assert_eq!(served.web.targets("relay.example"), ["/robots.txt"]);
 }
 
-/// If any hosts are allowed, no others are asked.
+/// If there is an allow list, no other host gets a request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_not_allowed_is_never_asked_either() {
-    let allowed = ROADS.map(|host| format!("'{host}'")).join(", ");
-    let roads = Roads::serve(&format!("allow = [{allowed}]")).await;
+    let allowed = REFERRERS.map(|host| format!("'{host}'")).join(", ");
+    let served = BlockedWeb::serve(&format!("allow = [{allowed}]")).await;
     let classify = format!(
         "classify --json --config live.toml --model {MODELS}/sailing blocked.example {}",
-        ROADS.join(" ")
+        REFERRERS.join(" ")
     );
-    let output = roads.run(&classify).await;
+    let output = served.run(&classify).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
-    roads.assert_unseen();
-    assert_eq!(roads.web.targets("relay.example"), [""; 0]);
+    served.assert_unseen();
+    assert_eq!(served.web.targets("relay.example"), [""; 0]);
     let reasons = reasons(&output);
     assert_eq!(reasons["robots-far.example"], "blocked");
     assert_eq!(reasons["links.example"], "relevant");
@@ -186,27 +187,28 @@ async fn a_host_that_is_not_allowed_is_never_asked_either() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocked_host_is_never_asked_by_a_crawl_or_by_training() {
-    let roads = Roads::serve("block = ['www.blocked.example']\nrecheck_after = 'never'").await;
+    let served =
+        BlockedWeb::serve("block = ['www.blocked.example']\nrecheck_after = 'never'").await;
     let crawl = format!(
         "crawl sailing --json --config live.toml --models {MODELS} --start blocked.example {}",
-        ROADS.join(" ")
+        REFERRERS.join(" ")
     );
-    let output = roads.run(&crawl).await;
+    let output = served.run(&crawl).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
-    roads.assert_unseen();
-    assert!(!roads.web.targets("links.example").is_empty());
-    let labels: Vec<String> = ROADS
+    served.assert_unseen();
+    assert!(!served.web.targets("links.example").is_empty());
+    let labels: Vec<String> = REFERRERS
         .iter()
         .chain(&["blocked.example"])
         .map(|host| format!("{host}\tsailing\n"))
         .collect();
-    fs::write(roads.directory.path().join("labels.tsv"), labels.concat()).expect("labels");
-    let before = roads.web.targets("inner.example").len();
+    fs::write(served.directory.path().join("labels.tsv"), labels.concat()).expect("labels");
+    let before = served.web.targets("inner.example").len();
     let train = "train sailing --labels labels.tsv --config live.toml --out out";
-    let output = roads.run(train).await;
-    roads.assert_unseen();
+    let output = served.run(train).await;
+    served.assert_unseen();
     assert!(
-        roads.web.targets("inner.example").len() > before,
+        served.web.targets("inner.example").len() > before,
         "{}",
         text(&output.stderr)
     );
@@ -214,9 +216,9 @@ async fn a_blocked_host_is_never_asked_by_a_crawl_or_by_training() {
 
 /// What was blocked through the API is in the store, and holds for other commands on it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_by_an_edit_holds_for_whoever_uses_the_store() {
-    let roads = Roads::serve("recheck_after = 'never'").await;
-    let state = roads.directory.path().join("state");
+async fn a_block_by_an_edit_holds_for_every_user_of_the_store() {
+    let served = BlockedWeb::serve("recheck_after = 'never'").await;
+    let state = served.directory.path().join("state");
     let store = KeyValueStore::open(&state, &StoreSettings::default()).expect("a store");
     let block = Edit::Block {
         site: site("blocked.example"),
@@ -226,21 +228,21 @@ async fn a_block_by_an_edit_holds_for_whoever_uses_the_store() {
     drop(store);
     let crawl = format!(
         "crawl sailing --json --config live.toml --models {MODELS} --start blocked.example {}",
-        ROADS.join(" ")
+        REFERRERS.join(" ")
     );
-    let output = roads.run(&crawl).await;
+    let output = served.run(&crawl).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
-    roads.assert_unseen();
-    assert_eq!(roads.web.targets("robots.example"), ["/robots.txt"]);
+    served.assert_unseen();
+    assert_eq!(served.web.targets("robots.example"), ["/robots.txt"]);
     let labels = "blocked.example\tsailing\nrobots.example\tsailing\ninner.example\tsailing\n";
-    fs::write(roads.directory.path().join("labels.tsv"), labels).expect("labels");
-    let before = roads.web.targets("inner.example").len();
+    fs::write(served.directory.path().join("labels.tsv"), labels).expect("labels");
+    let before = served.web.targets("inner.example").len();
     let train = "train sailing --labels labels.tsv --config live.toml --out out --from-decisions \
                  --state state";
-    let output = roads.run(train).await;
-    roads.assert_unseen();
+    let output = served.run(train).await;
+    served.assert_unseen();
     assert!(
-        roads.web.targets("inner.example").len() > before,
+        served.web.targets("inner.example").len() > before,
         "{}",
         text(&output.stderr)
     );
@@ -250,7 +252,7 @@ fn site(host: &str) -> SiteId {
     host.parse().expect("a host")
 }
 
-/// A block that comes while a visit is under way ends it.
+/// A block during a visit ends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_visit_under_way_ends_with_the_block() {
     let meeting = Meeting::new().await;
@@ -285,7 +287,7 @@ async fn a_visit_under_way_ends_with_the_block() {
     assert_eq!(report.verdict.to_string(), "relevant");
 }
 
-/// Whoever waits for its turn while the host is blocked is not let through afterwards.
+/// A request that waits for its turn when the host is blocked is not sent afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_waits_is_not_sent_after_the_block() {
     let pause = Duration::from_secs(5);
@@ -297,7 +299,7 @@ async fn a_request_that_waits_is_not_sent_after_the_block() {
             _ => Reply::html(PAGE),
         });
     let live = Arc::clone(&meeting.live);
-    // The rules are asked for first, so that the page has to wait.
+    // robots.txt is requested first, so that the page has to wait.
     let waiting = tokio::spawn(async move { live.fetch(&url("http://slow.example/")).await });
     while meeting.web.targets("slow.example").is_empty() {
         sleep(Duration::from_millis(1)).await;

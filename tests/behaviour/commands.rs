@@ -156,7 +156,7 @@ fn errors_say_what_and_where_and_set_the_exit_code() {
 }
 
 #[test]
-fn check_config_tells_all_problems() {
+fn check_config_reports_all_problems() {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/config.toml");
     let fine = sitescout(&["check-config", shipped]).success();
     assert_eq!(stdout(&fine), format!("{shipped}: ok, every key is set\n"));

@@ -1,7 +1,7 @@
-//! Real websites, where `SITESCOUT_CORPORA` says where they are: every record parses, and
-//! what is found is pinned, so that no change to the parser goes unnoticed.
+//! Real websites from the directory `SITESCOUT_CORPORA`: every record parses, and the results are
+//! pinned, so that no change to the parser goes unnoticed.
 
-#![allow(clippy::print_stdout, reason = "what is measured is told")]
+#![allow(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use sitescout::web::ContentKind;
 use crate::skips::{self, skipped};
 use crate::{LIMITS, without_index};
 
-/// What was found in an archive, in words that can be compared.
+/// The contents of an archive in a comparable form.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Census {
     sites: usize,
     pages: usize,
-    /// Of `ftp:` and `file:` addresses, which are no pages.
+    /// Links to `ftp:` and `file:` addresses, which are no pages.
     other_records: u64,
     html: usize,
     intrinsic_links: usize,

@@ -1,4 +1,5 @@
-//! Crawls that end in the middle of their work: killed again and again, or asked to stop.
+//! Crawls that are killed repeatedly or stopped by a signal lose no verdict and repeat at most the
+//! visits under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,13 +21,13 @@ use crate::crawling::{Place, hosts, lines, text};
 use crate::pathologies::{Pathologies, Reply};
 use crate::{fixture, without_index};
 
-// === a crawl at work ===
+// === a running crawl ===
 
 /// A process that crawls.
 struct Running {
     child: Child,
-    /// Hears of every verdict that is printed.
-    told: mpsc::Receiver<()>,
+    /// Receives an item for every printed verdict.
+    printed: mpsc::Receiver<()>,
     verdicts: thread::JoinHandle<Vec<Value>>,
     complaints: thread::JoinHandle<String>,
 }
@@ -38,14 +39,14 @@ impl Running {
         let mut child = command.spawn().expect("a process");
         let output = child.stdout.take().expect("a pipe");
         let mut errors = child.stderr.take().expect("a pipe");
-        let (tell, told) = mpsc::channel();
+        let (sender, printed) = mpsc::channel();
         let verdicts = thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             // The last line may be cut by the kill; then it was not shown.
             let lines = lines.filter_map(|line| serde_json::from_str(&line).ok());
             lines
                 .inspect(|_| {
-                    let _ = tell.send(());
+                    let _ = sender.send(());
                 })
                 .collect()
         });
@@ -56,22 +57,22 @@ impl Running {
         });
         Self {
             child,
-            told,
+            printed,
             verdicts,
             complaints,
         }
     }
 
-    /// Waits until so many further verdicts are printed.
+    /// Waits until `verdicts` more verdicts are printed.
     fn wait_for(&self, verdicts: u64) {
         for _ in 0..verdicts {
-            // Whoever prints nothing for so long hangs.
-            let told = self.told.recv_timeout(Duration::from_mins(1));
-            told.expect("a verdict before the end");
+            // A process that prints nothing for so long hangs.
+            let printed = self.printed.recv_timeout(Duration::from_mins(1));
+            printed.expect("a verdict before the end");
         }
     }
 
-    /// What it has printed and told when it has ended, and how it ended.
+    /// Waits for its end; returns its verdicts, its standard error and its exit status.
     fn end(mut self) -> (Vec<Value>, String, ExitStatus) {
         let status = self.child.wait().expect("an end");
         let verdicts = self.verdicts.join().expect("no panic");
@@ -79,12 +80,11 @@ impl Running {
     }
 }
 
-/// Starts a crawl and kills it in the middle of its work; says what it has printed by then.
+/// Starts a crawl and kills it while it runs; returns what it has printed by then.
 ///
 /// The moments are spread by a fixed rule: every fifth time at any moment from the start on,
-/// else some time after so many verdicts, times two or three. Attempts begin with one, which
-/// is of the second kind: a store that was killed while it was made is made anew, and the next
-/// start tells so.
+/// else some time after a number of verdicts, times two or three. The first attempt is number one,
+/// of the second kind: a store whose creation was killed is recreated, and the next start logs that.
 fn kill(place: &Place, crawl: &str, attempt: u64, verdicts: u64) -> Vec<Value> {
     let mut running = Running::start(place, crawl);
     let later = match attempt % 5 {
@@ -109,7 +109,7 @@ fn kept(place: &Place, state: &str) -> Vec<Value> {
     lines(&place.run(&export))
 }
 
-/// Holds what was shown, by however many processes, against what the store has.
+/// Compares the verdicts printed by all processes with those in the store.
 fn assert_kept_and_shown_once(shown: &[Value], kept: &[Value]) {
     let number = |line: &Value| line["seq"].as_u64().expect("a number");
     let numbers: Vec<u64> = kept.iter().map(number).collect();
@@ -129,7 +129,7 @@ fn assert_kept_and_shown_once(shown: &[Value], kept: &[Value]) {
     }
 }
 
-/// What was shown can be listed and explained, although nobody has closed the store.
+/// Printed verdicts can be listed and explained, although the store was not closed.
 fn assert_readable(place: &Place, state: &str, shown: &[Value]) {
     let listed = kept(place, state);
     assert_kept_and_shown_once(shown, &listed);
@@ -145,11 +145,11 @@ fn assert_readable(place: &Place, state: &str, shown: &[Value]) {
     }
     let pages = known["evidence"].as_array().expect("pages");
     assert_eq!(Some(pages.len() as u64), last["pages"].as_u64(), "{known}");
-    // It is a look only: what was under way is not lost by it.
+    // Reading only: visits under way are not lost by it.
     assert_eq!(kept(place, state), listed);
 }
 
-/// What a crawl found out about each site, whenever and by whatever way it came there.
+/// The result for each site, without what depends on when and from where it was visited.
 fn outcomes(kept: &[Value]) -> BTreeMap<String, [&Value; 6]> {
     let outcomes = kept.iter().map(|line| {
         [
@@ -172,9 +172,9 @@ fn bring_model(place: &Place) {
     fs::copy(model, directory.join("site-model.bin")).expect("a model");
 }
 
-// === on a web of our own making ===
+// === on a small synthetic web ===
 
-/// So many sites has that web.
+/// Number of sites of that web.
 const SITES: usize = 500;
 
 /// Sites on loopback that lead to two others each, slow enough to be interrupted. Some are
@@ -272,7 +272,7 @@ fn a_crawl_that_is_killed_fifty_times_loses_nothing_and_shows_nothing_twice() {
     );
 }
 
-/// Stops a crawl by a signal in the middle; says what it has printed and told.
+/// Stops a running crawl by a signal; returns its verdicts and its standard error.
 fn stopped_by(signal: &str, web: &Pathologies, place: &Place, crawl: &str) -> (Vec<Value>, String) {
     let before = homepages(web);
     let running = Running::start(place, crawl);
@@ -280,11 +280,11 @@ fn stopped_by(signal: &str, web: &Pathologies, place: &Place, crawl: &str) -> (V
     let pid = running.child.id().to_string();
     let sent = Command::new("kill").args([signal, &pid]).status();
     assert!(sent.expect("kill is there").success());
-    let (verdicts, told, status) = running.end();
-    assert_eq!(status.code(), Some(0), "{told}");
+    let (verdicts, stderr, status) = running.end();
+    assert_eq!(status.code(), Some(0), "{stderr}");
     let visited = homepages(web) - before;
     assert!(visited <= verdicts.len() + 2, "{visited} visits");
-    (verdicts, told)
+    (verdicts, stderr)
 }
 
 #[test]
@@ -294,34 +294,33 @@ fn a_crawl_that_is_asked_to_stop_finishes_what_it_has_begun_and_goes_on_later() 
     let crawl = crawl_of(&web, &place);
     let mut seen = Vec::new();
     for signal in ["-INT", "-TERM"] {
-        let (verdicts, told) = stopped_by(signal, &web, &place, &crawl);
-        assert!(told.contains("stopping: visits under way"), "{told}");
-        assert!(told.contains("ended: stopped"), "{told}");
+        let (verdicts, stderr) = stopped_by(signal, &web, &place, &crawl);
+        assert!(stderr.contains("stopping: visits under way"), "{stderr}");
+        assert!(stderr.contains("ended: stopped"), "{stderr}");
         seen.extend(hosts(&verdicts));
         assert!(seen.len() < SITES);
     }
     seen.extend(hosts(&lines(&place.run(&crawl))));
     let distinct: BTreeSet<&String> = seen.iter().collect();
     assert_eq!((seen.len(), distinct.len()), (SITES, SITES));
-    // What was begun was finished, so nobody was visited twice.
+    // Visits under way were finished, so no site was visited twice.
     assert_eq!(homepages(&web), SITES);
 }
 
-/// How often homepages were asked for.
+/// Number of requests for homepages.
 fn homepages(web: &Pathologies) -> usize {
     let hosts = web.all_hosts();
     let requests = hosts.iter().flat_map(|host| web.targets(host));
     requests.filter(|target| target == "/").count()
 }
 
-// === on a generated web where much goes wrong ===
+// === on a generated web with many faults ===
 
 /// How often the crawl of that web is killed.
 const KILLS: u64 = 50;
 
 /// How many sites it has, and from which seed: far more than are judged until the last kill.
-/// A few answers never come, at sites of their own: together they cost the time of `first_byte`
-/// once.
+/// A few responses never come, each on a different site: together they cost `first_byte` once.
 const SITES_AND_SEED: (u64, u64) = (600, 1);
 
 const ROUGH: Conditions = Conditions {
@@ -329,7 +328,7 @@ const ROUGH: Conditions = Conditions {
     faults: 0.04,
 };
 
-/// What was asked of a server: hosts without `www.`, with path and query.
+/// Requests to a server: hosts without `www.`, with path and query.
 #[derive(Clone, Default)]
 struct Requests(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -365,11 +364,11 @@ impl Run {
 /// Serves the web on loopback for as long as the runtime lives.
 fn serve_rough(runtime: &Runtime, web: GeneratedWeb) -> (SocketAddr, Requests) {
     let requests = Requests::default();
-    let heard = requests.clone();
+    let log = requests.clone();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = runtime.block_on(WebServer::bind(any, web, ROUGH));
     let server = server.expect("a port");
-    let server = server.telling(move |host, target| heard.add(host, target));
+    let server = server.telling(move |host, target| log.add(host, target));
     let address = server.address().expect("an address");
     runtime.spawn(server.serve());
     (address, requests)
@@ -377,7 +376,7 @@ fn serve_rough(runtime: &Runtime, web: GeneratedWeb) -> (SocketAddr, Requests) {
 
 /// A crawl by many crawlers of what is served there; settings and state have this name.
 ///
-/// What becomes of a site must not depend on when it is visited, and after whom. So no time
+/// The result for a site must not depend on when it is visited and after which others. So no time
 /// limit is one that a busy machine reaches, and how much is read does not depend on how many
 /// sites are left. Of a link farm fewer hosts are taken up than its first page names, so that
 /// it is that page which says which. The pages of all sites are fewer than `pprs_window`.
@@ -397,20 +396,20 @@ fn rough_crawl(place: &Place, name: &str, address: SocketAddr, start: &str) -> S
     )
 }
 
-/// How a crawl has ended that came to its end by itself.
+/// The end of a crawl that was not interrupted.
 fn ending(crawled: &Output) -> String {
-    let told = text(&crawled.stderr);
-    let (_, ending) = told.split_once("ended: ").expect("an end");
-    assert!(ending.starts_with("no site is left to visit"), "{told}");
+    let stderr = text(&crawled.stderr);
+    let (_, ending) = stderr.split_once("ended: ").expect("an end");
+    assert!(ending.starts_with("no site is left to visit"), "{stderr}");
     assert_eq!(
-        told.lines().count(),
+        stderr.lines().count(),
         2,
-        "a summary and no complaint: {told}"
+        "a summary and no complaint: {stderr}"
     );
     ending.to_owned()
 }
 
-/// What goes wrong on that web has gone wrong in this crawl.
+/// Asserts that the faults of that web occurred in this crawl.
 fn assert_rough(place: &Place, state: &str) {
     let dump = place.run(&format!("export --everything --state {state}"));
     let dump = text(&dump.stdout);
@@ -424,7 +423,7 @@ fn assert_rough(place: &Place, state: &str) {
     }
 }
 
-/// Each process visits what it judges from the beginning, and what is judged nobody visits
+/// Each process visits the sites it judges from their first page, and no judged site is visited
 /// again.
 fn assert_visited_where_judged(runs: &[Run]) {
     let mut judged: BTreeSet<String> = BTreeSet::new();
@@ -450,7 +449,7 @@ fn broken_off(runs: &[Run]) -> usize {
     (0..runs.len()).filter(is_broken_off).count()
 }
 
-/// Nothing was asked for that robots.txt asks not to read, and there was something.
+/// Nothing disallowed by robots.txt was requested, and something was disallowed.
 fn assert_obedient<'r>(
     web: &GeneratedWeb,
     asked: impl IntoIterator<Item = &'r (String, String)>,
@@ -458,7 +457,7 @@ fn assert_obedient<'r>(
 ) {
     let is_allowed = |host: &str, target: &str| {
         let rules = web.answer(host, "/robots.txt", None);
-        // What cannot be had allows nothing.
+        // An unreachable robots.txt allows nothing.
         let rules = rules.map_or_else(|| "Disallow: /".to_owned(), |rules| text(&rules.body));
         let mut rules = rules
             .lines()
@@ -516,7 +515,7 @@ fn a_crawl_of_a_rough_web_finds_the_same_however_often_it_is_killed() {
         runs.push(Run { shown, asked });
     };
     let (whole, last) = thread::scope(|scope| {
-        // Both wait most of the time, so one waits while the other does.
+        // Both are idle most of the time, so they run in parallel.
         let whole = scope.spawn(|| place.run(&whole));
         for attempt in 1..=KILLS {
             run(kill(&place, &crawl, attempt, 1));
@@ -557,7 +556,7 @@ fn a_crawl_of_a_rough_web_finds_the_same_however_often_it_is_killed() {
 /// Where the disk has lost the beginning of its file, sled opens it as an empty one and says
 /// nothing. What a power cut leaves otherwise is shown in `src/store/power_loss.rs`.
 #[test]
-fn a_store_whose_records_are_gone_is_refused_and_not_begun_anew() {
+fn a_store_whose_records_are_gone_is_refused_and_not_recreated() {
     let place = Place::new();
     place.crawl("--crawlers 1 --wanted 3 --state lost");
     let data = place.path("lost/sled");
@@ -572,18 +571,18 @@ fn a_store_whose_records_are_gone_is_refused_and_not_begun_anew() {
         place.run("export --everything --state lost"),
         place.run("inspect harbour-sailing.example --state lost"),
         place.crawl("--crawlers 1 --state lost"),
-        // Having been opened in vain changes nothing.
+        // The failed opening changes nothing.
         place.run("export --topic sailing --format jsonl --all --state lost"),
     ];
     for refused in refused {
-        let told = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(65), "{told}");
+        let stderr = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(65), "{stderr}");
         for wanted in [
             "the store in lost",
             "its records are gone",
             "restore a backup",
         ] {
-            assert!(told.contains(wanted), "{told}");
+            assert!(stderr.contains(wanted), "{stderr}");
         }
         assert_eq!(text(&refused.stdout), "");
     }

@@ -1,4 +1,4 @@
-//! Whole crawls from the command line: found, kept, resumed, listed, explained.
+//! Whole crawls from the command line: sites are found, stored, resumed, listed and explained.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use crate::pathologies::{Pathologies, Reply};
 use crate::{fixture, without_index};
 
-/// What is told about a judged site, wherever it is told.
+/// The fields of a judged site, the same in every output.
 pub(crate) const JUDGED: [&str; 14] = [
     "host",
     "seq",
@@ -164,17 +164,17 @@ fn many_crawlers_find_the_same_sites() {
 #[test]
 fn every_ordering_reaches_the_same_sites_in_an_order_of_its_own() {
     let place = Place::new();
-    let mut orders = BTreeMap::new();
+    let mut found_by = BTreeMap::new();
     let mut sites = BTreeSet::new();
     for strategy in ["combined", "global", "local", "breadth-first", "random"] {
         let crawl = format!("--crawlers 1 --strategy {strategy} --state {strategy}");
         let found = hosts(&lines(&place.crawl(&crawl)));
         sites.insert(found.iter().cloned().collect::<BTreeSet<_>>());
-        orders.insert(strategy, found);
+        found_by.insert(strategy, found);
     }
-    assert_eq!(sites.len(), 1, "{orders:?}");
-    assert_ne!(orders["combined"], orders["breadth-first"]);
-    assert_ne!(orders["random"], orders["breadth-first"]);
+    assert_eq!(sites.len(), 1, "{found_by:?}");
+    assert_ne!(found_by["combined"], found_by["breadth-first"]);
+    assert_ne!(found_by["random"], found_by["breadth-first"]);
 }
 
 #[test]
@@ -182,9 +182,9 @@ fn the_strategy_of_the_paper_is_refused_without_its_page_classifier() {
     let place = Place::new();
     let refused = place.crawl("--crawlers 1 --strategy paper");
     assert_eq!(refused.status.code(), Some(78));
-    let told = text(&refused.stderr);
+    let stderr = text(&refused.stderr);
     let command = "sitescout train sailing --page-classifier centroid";
-    assert!(told.contains(&format!("`{command}`")), "{told}");
+    assert!(stderr.contains(&format!("`{command}`")), "{stderr}");
     assert!(!place.path("state").exists(), "nothing was touched");
 
     fs::copy(fixture("coast.labels.tsv"), place.path("labels.tsv")).expect("labels");
@@ -202,7 +202,7 @@ fn the_strategy_of_the_paper_is_refused_without_its_page_classifier() {
     let (paper, combined) = (crawl("paper"), crawl("combined"));
     assert_eq!(paper[0], "harbour-sailing.example");
     let sites = |hosts: &[String]| hosts.iter().cloned().collect::<BTreeSet<_>>();
-    // Its prior makes it read other pages, and find other links on them.
+    // With another prior it reads other pages, and finds other links on them.
     let (paper, combined) = (sites(&paper), sites(&combined));
     assert!(paper.is_superset(&combined), "{paper:?} {combined:?}");
 }
@@ -245,23 +245,23 @@ fn what_was_found_is_listed_and_explained() {
     );
 
     let file = lines(&place.run("inspect www.lakeside-sailing.example --json"));
-    let told = found
+    let shown = found
         .iter()
         .find(|line| line["host"] == "lakeside-sailing.example");
-    let told = told.expect("a verdict");
+    let shown = shown.expect("a verdict");
     let exported = lines(&place.run("export --topic sailing --format jsonl --all"));
-    let exported = exported.iter().find(|line| line["host"] == told["host"]);
+    let exported = exported.iter().find(|line| line["host"] == shown["host"]);
     for field in JUDGED {
-        assert!(told.get(field).is_some(), "{field}");
-        assert_eq!(file[0][field], told[field], "{field} of inspect");
+        assert!(shown.get(field).is_some(), "{field}");
+        assert_eq!(file[0][field], shown[field], "{field} of inspect");
         assert_eq!(
             exported.expect("a line")[field],
-            told[field],
+            shown[field],
             "{field} of export"
         );
     }
     assert_eq!(file[0]["topic"], "sailing");
-    assert_eq!(told["verdict"], "relevant");
+    assert_eq!(shown["verdict"], "relevant");
     assert!(
         file[0]["evidence"]
             .as_array()
@@ -345,7 +345,7 @@ fn blocked_hosts_are_not_visited_and_leave_the_results() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn what_cannot_be_done_is_reported() {
     let place = Place::new();
     for (arguments, code, wanted) in [
         (
@@ -366,8 +366,8 @@ fn what_cannot_be_done_is_told() {
     ] {
         let output = place.run(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments}");
-        let told = text(&output.stderr);
-        assert!(told.contains(wanted), "{arguments}: {told}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(wanted), "{arguments}: {stderr}");
     }
     place.crawl("--wanted 1");
     let output = place.run("export --topic rowing");
@@ -376,7 +376,7 @@ fn what_cannot_be_done_is_told() {
     fs::write(place.path("mine/letter.txt"), "dear").expect("a file");
     let output = place.crawl("--state mine");
     assert_eq!(output.status.code(), Some(65));
-    assert!(text(&output.stderr).contains("holds files, but no store"));
+    assert!(text(&output.stderr).contains("holds files, but no sitescout store"));
 }
 
 #[test]
@@ -419,13 +419,13 @@ fn orderings_are_compared_on_labelled_sites() {
     let targets = result["targets"].as_f64().expect("a mean");
     assert!(targets >= 1.0, "{result}");
     for curve in curves {
-        let figure = |name: &str, at: usize| curve[name][at].as_f64().expect("a mean");
+        let mean = |name: &str, at: usize| curve[name][at].as_f64().expect("a mean");
         for at in 0..3 {
-            assert!(figure("found", at) <= figure("reached", at), "{curve}");
-            assert!(figure("reached", at) <= targets, "{curve}");
-            assert!(at == 0 || figure("reached", at) >= figure("reached", at - 1));
+            assert!(mean("found", at) <= mean("reached", at), "{curve}");
+            assert!(mean("reached", at) <= targets, "{curve}");
+            assert!(at == 0 || mean("reached", at) >= mean("reached", at - 1));
         }
-        assert!(figure("pages", 2) >= 1.0, "{curve}");
+        assert!(mean("pages", 2) >= 1.0, "{curve}");
     }
     let output = place.run(
         "evaluate crawl --warc coast.warc.gz --labels labels.tsv --topic sailing --draws 1 \
@@ -446,15 +446,15 @@ fn a_dump_that_breaks_off_is_no_store() {
     fs::write(place.path("half.jsonl"), half.join("\n")).expect("a dump");
     let refused = place.run("import half.jsonl --state half");
     assert_eq!(refused.status.code(), Some(1));
-    let told = text(&refused.stderr);
-    assert!(told.contains("breaks off after"), "{told}");
-    assert!(told.contains("holds a part only"), "{told}");
+    let stderr = text(&refused.stderr);
+    assert!(stderr.contains("breaks off after"), "{stderr}");
+    assert!(stderr.contains("holds a part only"), "{stderr}");
     let refused = place.run("export --topic sailing --state half");
     assert_eq!(refused.status.code(), Some(65));
-    let told = text(&refused.stderr);
+    let stderr = text(&refused.stderr);
     assert!(
-        told.contains("delete that directory and import again"),
-        "{told}"
+        stderr.contains("delete that directory and import again"),
+        "{stderr}"
     );
     fs::create_dir(place.path("empty")).expect("a directory");
     let refused = place.run("export --topic sailing --state empty");
@@ -463,7 +463,7 @@ fn a_dump_that_breaks_off_is_no_store() {
     assert_eq!(files.count(), 0, "looking makes nothing");
 }
 
-// === faults of our own ===
+// === internal errors ===
 
 /// Passes requests on, but panics at one host.
 struct Faulty(Archive);
@@ -522,7 +522,7 @@ fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
     let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
     assert_eq!(broken.map(|shown| shown.verdict), Some(interrupted));
     assert!(verdicts.len() > 8, "{verdicts:?}");
-    let figures = metrics.render();
+    let rendered = metrics.render();
     let undecided = verdicts
         .iter()
         .filter(|shown| shown.verdict.name() == "undecided")
@@ -540,8 +540,8 @@ fn a_panic_in_one_visit_is_an_outcome_and_the_crawl_goes_on() {
         "sitescout_internal_crawlers_busy{topic=\"sailing\"} 0".to_owned(),
     ] {
         assert!(
-            figures.lines().any(|figure| figure == line),
-            "{line}: {figures}"
+            rendered.lines().any(|metric| metric == line),
+            "{line}: {rendered}"
         );
     }
 }
@@ -584,13 +584,13 @@ fn sites_beyond_the_number_for_one_address_are_left_after_their_first_page() {
     let verdicts = crawl_through(fetcher, &settings, &Metrics::new());
     assert!(
         verdicts.iter().all(|shown| shown.verdict != full),
-        "who is mapped there is ours"
+        "mapped addresses are exempt"
     );
 }
 
 // === a border that is too long ===
 
-/// The border that a crawl leaves after the page of a hub that links to so many sites.
+/// The border after a crawl of one hub page that links to the given number of sites.
 fn border_after_hub(place: &Place, links: usize, settings: &str) -> (String, Vec<String>) {
     let runtime = Runtime::new().expect("a runtime");
     let web = runtime.block_on(Pathologies::start());
@@ -633,15 +633,15 @@ fn one_hub_adds_no_more_sites_than_its_share() {
         ("sites_per_source = 7", 7),
         ("sites_per_source = 0", 2_000),
     ] {
-        let (told, waiting) = border_after_hub(&place, 2_000, settings);
+        let (stderr, waiting) = border_after_hub(&place, 2_000, settings);
         // The other start site waits, too.
-        assert_eq!(waiting.len(), wanted + 1, "{settings}: {told}");
+        assert_eq!(waiting.len(), wanted + 1, "{settings}: {stderr}");
         assert!(waiting.contains(&"last.example".to_owned()));
         // The first on the page, not any.
         assert!(waiting.contains(&"far-0.example".to_owned()));
         assert!(
-            told.contains(&format!("border {}", grouped(wanted as u64 + 1))),
-            "{told}"
+            stderr.contains(&format!("border {}", grouped(wanted as u64 + 1))),
+            "{stderr}"
         );
     }
 }
@@ -651,15 +651,15 @@ fn a_border_that_is_too_long_loses_its_lowest_but_no_start_site() {
     let place = Place::new();
     for (most, wanted) in [(20, 20), (1, 1), (0, 301)] {
         let settings = format!("border_sites = {most}");
-        let (told, waiting) = border_after_hub(&place, 300, &settings);
-        assert_eq!(waiting.len(), wanted, "{settings}: {told}");
+        let (stderr, waiting) = border_after_hub(&place, 300, &settings);
+        assert_eq!(waiting.len(), wanted, "{settings}: {stderr}");
         assert!(waiting.contains(&"last.example".to_owned()), "{waiting:?}");
     }
 }
 
 // === topics ===
 
-/// Makes topics out of the one there is: the same model, with other wishes.
+/// Makes topics from the existing one: the same model, with other settings.
 pub(crate) fn topics(place: &Place, topics: &[(&str, &str)]) {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/sailing/site-model.bin");
     for (name, wishes) in topics {
@@ -698,11 +698,11 @@ fn several_topics_are_crawled_for_at_once_each_by_its_own_wishes() {
         (1..=both.len() as u64).collect(),
         "one sequence over all topics"
     );
-    let told = text(&output.stderr);
-    assert!(told.contains("boats: ended: no site is left"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("boats: ended: no site is left"), "{stderr}");
     assert!(
-        told.contains("few: ended: as many sites as were wanted"),
-        "{told}"
+        stderr.contains("few: ended: as many sites as were wanted"),
+        "{stderr}"
     );
     for topic in ["boats", "few"] {
         let listed = place.run(&format!("export --topic {topic} --state both"));
@@ -717,7 +717,7 @@ fn several_topics_are_crawled_for_at_once_each_by_its_own_wishes() {
 }
 
 #[test]
-fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set() {
+fn another_threshold_is_another_model_and_old_verdicts_are_rejudged_if_so_set() {
     let place = Place::new();
     topics(&place, &[("boats", "")]);
     let crawl = "crawl boats --json --models models --web warc:coast.warc.gz --crawlers 1";
@@ -725,14 +725,14 @@ fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set
     topics(&place, &[("boats", "p_threshold = 0.99")]);
     assert_eq!(lines(&place.run(crawl)), [Value::Null; 0]);
     fs::write(
-        place.path("anew.toml"),
+        place.path("rejudge.toml"),
         "[external]\nold_verdicts = 'rejudge-all'\n",
     )
     .expect("settings");
     // Many crawlers, so that some are at work when enough sites are found.
-    let anew =
-        format!("{crawl} --config anew.toml --wanted 1").replace("--crawlers 1", "--crawlers 64");
-    let second = lines(&place.run(&anew));
+    let rejudge = format!("{crawl} --config rejudge.toml --wanted 1")
+        .replace("--crawlers 1", "--crawlers 64");
+    let second = lines(&place.run(&rejudge));
     let sorted = |lines: &[Value]| hosts(lines).into_iter().collect::<BTreeSet<_>>();
     assert_eq!(sorted(&first), sorted(&second));
     let numbers: BTreeSet<u64> = second
@@ -748,11 +748,15 @@ fn another_threshold_is_another_model_and_old_verdicts_are_judged_anew_if_so_set
     assert!(pages(&second) > pages(&first), "0.99 takes more reading");
     let all = place.run("export --topic boats --format jsonl --all");
     assert_eq!(text(&all.stdout).lines().count(), first.len(), "none twice");
-    assert_eq!(lines(&place.run(&anew)), [Value::Null; 0], "once is enough");
+    assert_eq!(
+        lines(&place.run(&rejudge)),
+        [Value::Null; 0],
+        "once is enough"
+    );
 }
 
 #[test]
-fn what_was_found_is_not_lost_when_the_web_is_out_of_order() {
+fn what_was_found_is_not_lost_when_the_network_fails() {
     let place = Place::new();
     topics(&place, &[("boats", "")]);
     let crawl = "crawl boats --json --models models --crawlers 4";
@@ -761,7 +765,7 @@ fn what_was_found_is_not_lost_when_the_web_is_out_of_order() {
     let before = listed();
     assert!(before.lines().count() > 5);
     topics(&place, &[("boats", "p_threshold = 0.99")]);
-    // Nobody listens there.
+    // No server listens there.
     let settings = "[fetch]\nresolve = [{ host = '*', address = '127.0.0.1:9' }]\n\
                     [external]\nold_verdicts = 'rejudge-relevant'\n";
     fs::write(place.path("dead.toml"), settings).expect("settings");
@@ -772,6 +776,6 @@ fn what_was_found_is_not_lost_when_the_web_is_out_of_order() {
         "no verdict without an answer"
     );
     assert_eq!(listed(), before);
-    let told = text(&ended.stderr);
-    assert!(told.contains("are to be visited later"), "{told}");
+    let stderr = text(&ended.stderr);
+    assert!(stderr.contains("are to be visited later"), "{stderr}");
 }

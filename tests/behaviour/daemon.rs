@@ -21,21 +21,21 @@ use crate::crawling::{Place, hosts, lines, text, topics};
 use crate::exhaustion::serve;
 use crate::pathologies::{Fault, Pathologies, Reply};
 
-/// As systemd would be told in the unit, but shorter.
+/// `WatchdogSec` of the unit, but shorter.
 const WATCHDOG: Duration = Duration::from_secs(2);
 
-/// Whoever says nothing for so long hangs.
+/// A daemon that is silent for so long hangs.
 pub(crate) const LONGEST: Duration = Duration::from_mins(2);
 
-/// A daemon at work, and what it says.
+/// A running daemon, with its log and its notifications.
 pub(crate) struct Daemon {
     pub(crate) child: Child,
-    /// What systemd hears. It is read all the time, as systemd does.
+    /// Notifications to systemd. They are read all the time, as systemd does.
     notified: Receiver<String>,
     pub(crate) log: Receiver<Value>,
     /// Its log is not read while this is held.
     reading: Arc<Mutex<()>>,
-    /// Where its probes are.
+    /// Address of its probes.
     address: String,
 }
 
@@ -57,18 +57,18 @@ impl Daemon {
         command
             .env("NOTIFY_SOCKET", &socket)
             .env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string())
-            // Where one is stuck there are others, however small the machine is.
+            // If one thread is stuck there are others, however small the machine is.
             .env("TOKIO_WORKER_THREADS", "4")
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("a process");
         let errors = child.stderr.take().expect("a pipe");
-        let (tell, log) = mpsc::channel();
+        let (sender, log) = mpsc::channel();
         let reading = Arc::new(Mutex::new(()));
         let allowed = Arc::clone(&reading);
         thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                if tell.send(line).is_err() {
+                if sender.send(line).is_err() {
                     return;
                 }
                 drop(allowed.lock());
@@ -81,31 +81,35 @@ impl Daemon {
             reading,
             address: String::new(),
         };
-        let served = daemon.hear("figures and probes are served");
+        let served = daemon.logs("metrics and probes are served");
         let address = served["fields"]["address"].as_str().expect("an address");
         address.clone_into(&mut daemon.address);
         daemon
     }
 
     /// Waits for a line of the log.
-    pub(crate) fn hear(&self, message: &str) -> Value {
+    pub(crate) fn logs(&self, message: &str) -> Value {
+        let begin = Instant::now();
         loop {
-            let line = self.log.recv_timeout(LONGEST);
-            let line = line.unwrap_or_else(|_| panic!("it never says: {message}"));
-            let told = line["fields"]["message"].as_str().unwrap_or_default();
-            if told.contains(message) {
+            let left = LONGEST.saturating_sub(begin.elapsed());
+            let line = self.log.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("never logged: {message}"));
+            let logged = line["fields"]["message"].as_str().unwrap_or_default();
+            if logged.contains(message) {
                 return line;
             }
         }
     }
 
-    /// Waits until systemd is told this.
+    /// Waits for a notification to systemd.
     pub(crate) fn notifies(&self, wanted: &str) -> String {
+        let begin = Instant::now();
         loop {
-            let heard = self.notified.recv_timeout(LONGEST);
-            let heard = heard.unwrap_or_else(|_| panic!("systemd never hears of {wanted}"));
-            if heard.contains(wanted) {
-                return heard;
+            let left = LONGEST.saturating_sub(begin.elapsed());
+            let state = self.notified.recv_timeout(left);
+            let state = state.unwrap_or_else(|_| panic!("systemd is never notified of {wanted}"));
+            if state.contains(wanted) {
+                return state;
             }
         }
     }
@@ -113,7 +117,7 @@ impl Daemon {
     /// Waits for the next verdict on a site of a topic.
     pub(crate) fn judges(&self, topic: &str) -> String {
         loop {
-            let judged = self.hear("judged");
+            let judged = self.logs("judged");
             if judged["fields"]["topic"] == topic {
                 return judged["fields"]["site"].to_string();
             }
@@ -138,15 +142,15 @@ impl Daemon {
         (status.expect("a status"), answer)
     }
 
-    /// Waits until a line stands among the figures.
-    pub(crate) fn shows(&self, figure: &str) {
+    /// Waits until the metrics contain a line.
+    pub(crate) fn shows(&self, metric: &str) {
         let begin = Instant::now();
         loop {
-            let (_, figures) = self.get("/metrics");
-            if figures.lines().any(|line| line == figure) {
+            let (_, metrics) = self.get("/metrics");
+            if metrics.lines().any(|line| line == metric) {
                 return;
             }
-            assert!(begin.elapsed() < LONGEST, "no {figure} in {figures}");
+            assert!(begin.elapsed() < LONGEST, "no {metric} in {metrics}");
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -173,7 +177,7 @@ impl Drop for Daemon {
     }
 }
 
-/// The command line of the unit, with settings of our own.
+/// The command line of the unit, with the settings of the test.
 fn unit_command() -> String {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sitescout.service");
     let unit = fs::read_to_string(unit).expect("the unit");
@@ -218,7 +222,7 @@ fn set_topics(place: &Place, topics: &str) {
     fs::write(place.path("daemon.toml"), other).expect("settings");
 }
 
-/// The figures of a daemon that say what its only topic does.
+/// The metrics of the state of the only topic.
 pub(crate) fn topic_states(topic: &str) -> String {
     let (_runtime, _web, place) = place();
     topics(&place, &[(topic, "wanted = 1")]);
@@ -227,8 +231,8 @@ pub(crate) fn topic_states(topic: &str) -> String {
     daemon.shows(&format!(
         "sitescout_topic_state{{reason=\"wanted_reached\",state=\"idle\",topic=\"{topic}\"}} 1"
     ));
-    let (_, figures) = daemon.get("/metrics");
-    let states = figures.split_inclusive('\n');
+    let (_, metrics) = daemon.get("/metrics");
+    let states = metrics.split_inclusive('\n');
     let states = states.filter(|line| line.contains("sitescout_topic_state"));
     states.collect()
 }
@@ -239,26 +243,26 @@ const IDLE: [&str; 2] = [
 ];
 
 #[test]
-fn a_daemon_tells_how_it_is_and_keeps_what_it_found() {
+fn a_daemon_reports_its_state_and_keeps_what_it_found() {
     let (_runtime, _web, place) = place();
     let daemon = Daemon::start(&place);
     daemon.notifies("READY=1");
     assert_eq!(daemon.get("/readyz").0, 200);
     assert_eq!(daemon.get("/livez").0, 200);
-    let judged = daemon.hear("judged");
+    let judged = daemon.logs("judged");
     assert!(judged["fields"]["site"].is_string(), "{judged}");
-    for figure in IDLE {
-        daemon.shows(figure);
+    for metric in IDLE {
+        daemon.shows(metric);
     }
     daemon.shows("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"} 0");
-    let (_, figures) = daemon.get("/metrics");
-    assert!(!figures.contains(".example"), "a host among the figures");
+    let (_, metrics) = daemon.get("/metrics");
+    assert!(!metrics.contains(".example"), "a host among the metrics");
     if let Some(file) = std::env::var_os("SITESCOUT_KEEP_FIGURES") {
-        let (_, body) = figures.split_once("\r\n\r\n").expect("a body");
-        fs::write(file, body).expect("room for figures");
+        let (_, body) = metrics.split_once("\r\n\r\n").expect("a body");
+        fs::write(file, body).expect("room for metrics");
     }
     daemon.notifies("few idle: wanted reached");
-    // Idle is alive: systemd hears of it again and again, for longer than loops rest.
+    // An idle daemon keeps sending heartbeats to systemd, for longer than its loops sleep.
     let fed = (0..16).map(|_| daemon.notifies("WATCHDOG=1"));
     assert_eq!(fed.count(), 16);
     assert_eq!(daemon.get("/livez").0, 200);
@@ -287,40 +291,40 @@ fn a_daemon_takes_up_new_settings_or_stays_as_it_was() {
     let (_runtime, web, place) = place();
     let daemon = Daemon::start(&place);
     daemon.notifies("READY=1");
-    for figure in IDLE {
-        daemon.shows(figure);
+    for metric in IDLE {
+        daemon.shows(metric);
     }
     fs::write(place.path("daemon.toml"), "[service]\ntopic = 1\n").expect("settings");
     daemon.signal("HUP");
     daemon.notifies("RELOADING=1");
-    let told = daemon.hear("not reloaded");
+    let logged = daemon.logs("not reloaded");
     assert!(
-        told["fields"]["error"]
+        logged["fields"]["error"]
             .as_str()
             .expect("why")
             .contains("did you mean `topics`"),
-        "{told}"
+        "{logged}"
     );
     daemon.notifies("READY=1");
-    // A model that is gone is no reason to stop either.
+    // A missing model does not stop it either.
     settings(&place, &web, "", "");
     let model = place.path("models/few/site-model.bin");
     let bytes = fs::read(&model).expect("a model");
     fs::remove_file(&model).expect("a model");
     daemon.signal("HUP");
-    daemon.hear("not reloaded");
+    daemon.logs("not reloaded");
     fs::write(&model, bytes).expect("a model");
-    // More is wanted now, and what cannot be taken up is named, as long as it is not.
+    // `wanted` is raised, and settings that cannot be reloaded are logged at each reload.
     topics(&place, &[("few", "wanted = 100")]);
     for _ in 0..2 {
         settings(&place, &web, "", "[store]\ncache_bytes = '64 MiB'\n");
         daemon.signal("HUP");
-        daemon.hear("[store] has changed");
-        daemon.hear("reloaded");
+        daemon.logs("[store] has changed");
+        daemon.logs("reloaded");
     }
     daemon.judges("few");
     daemon.shows("sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"few\"} 1");
-    // A topic that is taken out leaves, and comes back when it is put in again.
+    // A topic that is removed stops, and starts again when it is added back.
     let boats = "sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1";
     let all = fs::read_to_string(place.path("daemon.toml")).expect("settings");
     let one = all.replace("topics = ['boats', 'few']", "topics = ['few']");
@@ -328,9 +332,9 @@ fn a_daemon_takes_up_new_settings_or_stays_as_it_was() {
     fs::write(place.path("daemon.toml"), one).expect("settings");
     daemon.signal("HUP");
     daemon.notifies("STATUS=1 topic, ");
-    let (_, figures) = daemon.get("/metrics");
+    let (_, metrics) = daemon.get("/metrics");
     assert!(
-        !figures
+        !metrics
             .contains("sitescout_topic_state{reason=\"none\",state=\"crawling\",topic=\"boats\"}")
     );
     fs::write(place.path("daemon.toml"), all).expect("settings");
@@ -348,7 +352,7 @@ fn a_daemon_takes_up_new_settings_or_stays_as_it_was() {
     assert_eq!(found("few"), found("boats"));
 }
 
-/// Somebody who never reads must not hold up the service.
+/// A notification socket that is never read must not hold up the service.
 #[test]
 fn a_daemon_ends_although_systemd_does_not_listen() {
     let (_runtime, _web, place) = place();
@@ -362,7 +366,7 @@ fn a_daemon_ends_although_systemd_does_not_listen() {
     let mut child = command.spawn().expect("a process");
     let errors = child.stderr.take().expect("a pipe");
     let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
-    // Far more is told until then than the socket holds.
+    // Far more is sent until then than the socket buffers.
     assert!(lines.any(|line| line.contains("idle")));
     assert!(lines.any(|line| line.contains("idle")));
     thread::sleep(Duration::from_secs(1));
@@ -385,12 +389,12 @@ fn a_daemon_ends_although_systemd_does_not_listen() {
     assert!(status.success());
 }
 
-/// A site that is due again and again wakes nobody who has what he wants, and others every few
-/// seconds only.
+/// A site that is due again and again does not wake topics that have reached `wanted`, and wakes
+/// others only every few seconds.
 #[test]
 fn a_daemon_rests_although_a_site_is_due() {
     let (_runtime, web, place) = place();
-    // It is busy, and says when to come back.
+    // It is busy, with a `Retry-After`.
     web.script("gulls-dinghy.example", |_, _| {
         Reply::status(503).header("retry-after", "1")
     });
@@ -420,19 +424,15 @@ fn a_daemon_without_room_on_the_disk_pauses_until_there_is() {
     daemon.shows(paused);
     daemon.notifies("READY=1");
     daemon.notifies("boats idle: low disk");
-    assert_eq!(
-        web.connections_accepted(),
-        0,
-        "nothing is asked for meanwhile"
-    );
+    assert_eq!(web.connections_accepted(), 0, "no request meanwhile");
     settings(&place, &web, "low_disk = '0'", "");
     daemon.signal("HUP");
-    for figure in IDLE {
-        daemon.shows(figure);
+    for metric in IDLE {
+        daemon.shows(metric);
     }
 }
 
-/// A place with two topics on a web that is not read in a moment.
+/// A place with two topics on a web that takes a while to crawl.
 pub(crate) fn large_place() -> (Runtime, Pathologies, Place) {
     let (runtime, web) = serve_many();
     let place = Place::new();
@@ -445,7 +445,7 @@ pub(crate) fn large_place() -> (Runtime, Pathologies, Place) {
     (runtime, web, place)
 }
 
-/// As the operations guide has it: halt, copy, go on; export the copy, import it elsewhere.
+/// The procedure of the operations guide: halt, copy, go on; export the copy, import it elsewhere.
 #[test]
 fn a_copy_of_a_halted_daemon_is_a_backup() {
     let (_runtime, _web, place) = large_place();
@@ -498,11 +498,11 @@ fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
     for _ in 0..8 {
         let mut daemon = Daemon::start(&place);
         for _ in 0..8 {
-            note(&daemon.hear("judged"), &mut seen);
+            note(&daemon.logs("judged"), &mut seen);
         }
         daemon.child.kill().expect("a process");
         let _ = daemon.child.wait();
-        // What it said before it died counts, too.
+        // Lines logged before it died count, too.
         while let Ok(line) = daemon.log.recv_timeout(LONGEST) {
             note(&line, &mut seen);
         }
@@ -529,18 +529,18 @@ fn a_daemon_that_is_killed_goes_on_and_judges_nothing_twice() {
     }
 }
 
-/// `systemctl stop` comes when it comes: also while verdicts are written.
+/// `systemctl stop` may come at any time, also while verdicts are written.
 #[test]
-fn a_daemon_that_is_stopped_again_and_again_keeps_what_it_told_and_judges_nothing_twice() {
+fn a_daemon_that_is_stopped_again_and_again_keeps_what_it_logged_and_judges_nothing_twice() {
     let (_runtime, web, place) = large_place();
-    // Visits are broken off, so that the end comes in the middle of things.
+    // Visits are broken off, so that the daemon ends while work is under way.
     settings(
         &place,
         &web,
         "",
         "[external]\ncrawlers = 4\ndrain = '0 s'\n",
     );
-    let mut told: Vec<(String, String, u64)> = Vec::new();
+    let mut logged: Vec<(String, String, u64)> = Vec::new();
     for round in 0..20_u64 {
         let daemon = Daemon::start(&place);
         let mut note = |line: &Value| {
@@ -548,11 +548,11 @@ fn a_daemon_that_is_stopped_again_and_again_keeps_what_it_told_and_judges_nothin
             if fields["message"] == "judged" {
                 let text = |name: &str| fields[name].as_str().expect("a text").to_owned();
                 let number = fields["seq"].as_u64().expect("a number");
-                told.push((text("topic"), text("site"), number));
+                logged.push((text("topic"), text("site"), number));
             }
         };
         for _ in 0..=round % 4 {
-            note(&daemon.hear("judged"));
+            note(&daemon.logs("judged"));
         }
         thread::sleep(Duration::from_millis(round * 7 % 40));
         daemon.signal("TERM");
@@ -573,10 +573,10 @@ fn a_daemon_that_is_stopped_again_and_again_keeps_what_it_told_and_judges_nothin
             ));
         }
     }
-    told.sort();
+    logged.sort();
     kept.sort();
-    // Who ends in good order tells all that it keeps.
-    assert_eq!(told, kept);
+    // After an orderly end, every verdict in the store was logged.
+    assert_eq!(logged, kept);
     let mut sites: Vec<(String, String)> = Vec::new();
     sites.extend(
         kept.iter()
@@ -599,8 +599,8 @@ fn a_daemon_judges_by_another_model_after_a_reload() {
         "[external]\nold_verdicts = 'rejudge-all'\n",
     );
     let daemon = Daemon::start(&place);
-    for figure in IDLE {
-        daemon.shows(figure);
+    for metric in IDLE {
+        daemon.shows(metric);
     }
     let fingerprint = |model: &Path| {
         let bytes = fs::read(model).expect("a model");
@@ -613,15 +613,15 @@ fn a_daemon_judges_by_another_model_after_a_reload() {
     assert_ne!(old, new);
     let irrelevant = || {
         let series = "sitescout_sites_judged_total{topic=\"boats\",verdict=\"irrelevant\"}";
-        let (_, figures) = daemon.get("/metrics");
-        let line = figures.lines().find(|line| line.starts_with(series));
+        let (_, metrics) = daemon.get("/metrics");
+        let line = metrics.lines().find(|line| line.starts_with(series));
         line.map(str::to_owned)
     };
     let before = irrelevant();
     fs::copy(&other, &own).expect("a model");
     daemon.signal("HUP");
     let begin = Instant::now();
-    // Who says something else is at work with the new model, and idle when it is through.
+    // The irrelevant count changes once the new model is in use; then it becomes idle.
     while irrelevant() == before {
         assert!(begin.elapsed() < LONGEST, "{before:?}");
         thread::sleep(Duration::from_millis(20));
@@ -652,7 +652,7 @@ fn a_daemon_judges_by_another_model_after_a_reload() {
 #[test]
 fn a_daemon_on_a_slow_web_is_alive_and_stops_all_the_same() {
     let (_runtime, web, place) = large_place();
-    // Nobody waits for the others here: who waited for them to stop would do so for an hour.
+    // The others take an hour to respond: a stop that waited for them would take that long.
     let hour = Duration::from_hours(1);
     for number in 0..8 {
         let links = (1..8).map(|next| format!("<a href='http://{}/'>next</a>", site_name(next)));
@@ -674,7 +674,7 @@ fn a_daemon_on_a_slow_web_is_alive_and_stops_all_the_same() {
     );
     let daemon = Daemon::start(&place);
     daemon.judges("boats");
-    // For longer than a loop may take to come round.
+    // For longer than one pass of a loop may take.
     let fed = (0..70).map(|_| daemon.notifies("WATCHDOG=1"));
     assert_eq!(fed.count(), 70);
     assert_eq!(daemon.get("/livez").0, 200);
@@ -683,7 +683,7 @@ fn a_daemon_on_a_slow_web_is_alive_and_stops_all_the_same() {
     daemon.signal("TERM");
     daemon.notifies("STOPPING=1");
     assert!(daemon.end().success());
-    // Whom it was waiting for is visited another time.
+    // The sites under way stay in the store and are visited later.
     let totals = place.run("export --everything --state state");
     let dump = text(&totals.stdout);
     for number in 1..8 {
@@ -737,40 +737,40 @@ fn a_daemon_stops_in_time_whatever_it_is_visiting() {
     }
 }
 
-/// Nobody reads the log, the pipe is full, and the loop that has something to say waits for
-/// ever: as good as any way to be stuck that can be had from outside.
+/// The log is not read, the pipe is full, and the loop that writes a line blocks for ever: the
+/// simplest way to make a loop hang from outside.
 #[test]
 fn a_daemon_whose_loop_is_stuck_does_not_feed_the_watchdog() {
     let (_runtime, _web, place) = large_place();
-    // With two topics all threads could be stuck, and nobody would be left to say so.
+    // With two topics all threads could be stuck, and none would be left to report it.
     set_topics(&place, "'boats'");
     let daemon = Daemon::start(&place);
     daemon.notifies("WATCHDOG=1");
     let reading = Arc::clone(&daemon.reading);
     let unread = reading.lock().expect("no panic");
     let begin = Instant::now();
-    let told = loop {
-        let (status, told) = daemon.get("/livez");
+    let body = loop {
+        let (status, body) = daemon.get("/livez");
         if status != 200 {
-            break told;
+            break body;
         }
         assert!(begin.elapsed() < LONGEST, "it is never stuck");
         thread::sleep(Duration::from_millis(100));
     };
     assert!(
-        told.contains("503") && told.contains("stuck: topic boats"),
-        "{told}"
+        body.contains("503") && body.contains("stuck: topic boats"),
+        "{body}"
     );
-    // What was on its way may still come; then systemd would have waited long enough.
+    // Notifications already sent may still arrive; after that, systemd would time out.
     thread::sleep(WATCHDOG / 2);
-    let is_food = |told: &String| told.contains("WATCHDOG=1");
-    let late = daemon.notified.try_iter().filter(is_food).count();
+    let is_heartbeat = |state: &String| state.contains("WATCHDOG=1");
+    let late = daemon.notified.try_iter().filter(is_heartbeat).count();
     assert!(late > 0, "it was fed before");
     thread::sleep(2 * WATCHDOG);
-    assert_eq!(daemon.notified.try_iter().filter(is_food).count(), 0);
-    // Who can go on is alive again.
+    assert_eq!(daemon.notified.try_iter().filter(is_heartbeat).count(), 0);
+    // Once its loop goes on, it is alive again.
     drop(unread);
-    let stuck = daemon.hear("the watchdog is not fed");
+    let stuck = daemon.logs("the watchdog is not fed");
     assert_eq!(stuck["fields"]["loops"], "topic boats");
     daemon.notifies("WATCHDOG=1");
     assert_eq!(daemon.get("/livez").0, 200);
@@ -820,16 +820,16 @@ fn nothing_is_touched_before_everything_is_right() {
             "an address with a port",
         ),
     ] {
-        let (status, told) = begin(&settings);
-        assert!(told.contains(why), "{settings}: {told}");
-        assert_eq!(status, Some(78), "{told}");
+        let (status, stderr) = begin(&settings);
+        assert!(stderr.contains(why), "{settings}: {stderr}");
+        assert_eq!(status, Some(78), "{stderr}");
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = port.local_addr().expect("an address");
-    let (_, told) = begin(&format!(
+    let (_, stderr) = begin(&format!(
         "{lead}[service]\ntopics = ['few']\nmodels = 'models'\nlisten = '{taken}'\n"
     ));
-    assert!(told.contains("set `listen` in [service]"), "{told}");
+    assert!(stderr.contains("set `listen` in [service]"), "{stderr}");
     let output = place.run("run --config daemon.toml --check");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!place.path("state").exists());

@@ -1,5 +1,5 @@
-//! A daemon put together from parts: a web that no part of the program knows, and a store that
-//! others write to as well.
+//! A daemon assembled through the library: with a fetcher of the caller's own, and with a store that
+//! is written to from outside as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::scripted_web::{ScriptedWeb, model, sailing};
 
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// A fetcher as somebody else would write it: it fails in a way of its own.
+/// A fetcher as another crate would write it, with its own error.
 struct Foreign(Arc<ScriptedWeb>);
 
 #[async_trait]
@@ -139,14 +139,14 @@ impl Running {
 async fn a_daemon_crawls_whatever_web_it_is_given() {
     let daemon = Running::start().await;
     let (topic, judged) = daemon.judged().await;
-    let mut told: Vec<(String, String)> = judged
+    let mut shown: Vec<(String, String)> = judged
         .iter()
         .map(|judged| (judged.site.to_string(), judged.verdict.to_string()))
         .collect();
-    told.sort();
-    let told: Vec<(&str, &str)> = told.iter().map(|(host, say)| (&**host, &**say)).collect();
+    shown.sort();
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(host, say)| (&**host, &**say)).collect();
     assert_eq!(
-        told,
+        shown,
         [
             ("blocked.example", "undecided (blocked)"),
             ("hub.example", "relevant"),

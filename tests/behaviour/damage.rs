@@ -1,4 +1,4 @@
-//! Damaged and truncated archives: refused with the place, or salvaged on request.
+//! Damaged and truncated archives: refused with the offset, or salvaged on request.
 
 use proptest::prelude::*;
 use sitescout::fetch::{Archive, ArchiveError};
@@ -117,7 +117,7 @@ fn wrong_lengths_are_found() {
 }
 
 #[test]
-fn what_is_no_archive_is_told_so() {
+fn what_is_no_archive_is_refused_as_such() {
     for (bytes, wanted) in [
         (&b""[..], "it is empty"),
         (b"<html>a page</html>", "it holds no WARC record"),
@@ -207,7 +207,7 @@ fn damage_behind_a_thousand_remarks_is_still_damage() {
 
 /// Found by fuzzing: a dictionary of no bytes.
 #[test]
-fn a_zstd_archive_with_a_broken_dictionary_is_told_so() {
+fn a_zstd_archive_with_a_broken_dictionary_is_refused_as_such() {
     let (_directory, path) = in_file(
         "a.warc.zst",
         b"\x5d\x2a\x4d\x18\0\0\0\0\x28\xb5\x2f\xfd\0\0",
@@ -222,7 +222,7 @@ fn a_zstd_archive_with_a_broken_dictionary_is_told_so() {
 #[test]
 fn a_flipped_byte_in_a_zstd_archive_is_damage() {
     let mut bytes = std::fs::read(crate::fixture("wget.warc.zst")).expect("the fixture");
-    // Somewhere in the text of a record, where only the checksum can tell.
+    // Somewhere in the text of a record, where only the checksum detects it.
     let at = bytes.len() / 2;
     bytes[at] ^= 0x01;
     let (message, _) = both("a.warc.zst", &bytes);

@@ -1,4 +1,4 @@
-//! What readers and editors can rely on, held against each store there is.
+//! The contract of `ReadStore` and `EditStore` for readers and editors, checked on every store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -106,14 +106,10 @@ async fn a_list_follows_the_machine_until_an_editor_speaks() {
         let dropped = line(4, "good.example", "dropped", "rejected");
         let added = line(5, "bad.test", "added", "accepted");
         assert_eq!(feed(&shelf, 0).await, [dropped, added.clone()]);
-        assert_eq!(
-            feed(&shelf, 4).await,
-            [added],
-            "who has read on misses nothing"
-        );
+        assert_eq!(feed(&shelf, 4).await, [added], "later readers miss nothing");
         let again = decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
-        assert_eq!(again, Edited::Unchanged, "nothing is told twice");
-        // The machine looks again and says what it said: the editor stands.
+        assert_eq!(again, Edited::Unchanged, "no second entry");
+        // A recheck with the same verdict leaves the editor's decision in force.
         for host in ["good.example", "bad.test"] {
             assert_eq!(recheck(&shelf, host).await, Edited::Done { seq: None });
         }
@@ -137,16 +133,16 @@ async fn a_list_follows_the_machine_until_an_editor_speaks() {
             .collect();
         assert_eq!(listed["good.example"], "dropped");
         assert!(["added", "changed"].contains(&listed["bad.test"]));
-        // A decision that is withdrawn leaves the word to the machine.
+        // Without the decision, the verdict counts again.
         decide(&shelf, "good.example", None).await;
         decide(&shelf, "bad.test", None).await;
-        let told = feed(&shelf, 5).await;
-        let told: Vec<(&str, &str, &str)> = told
+        let entries = feed(&shelf, 5).await;
+        let entries: Vec<(&str, &str, &str)> = entries
             .iter()
             .map(|(_, host, change, reason)| (host.as_str(), *change, reason.as_str()))
             .collect();
         assert_eq!(
-            told,
+            entries,
             [
                 ("good.example", "added", "withdrawn"),
                 ("bad.test", "dropped", "withdrawn")
@@ -156,7 +152,7 @@ async fn a_list_follows_the_machine_until_an_editor_speaks() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_visited_cannot_be_decided_on() {
+async fn an_unvisited_site_cannot_be_decided_on() {
     for shelf in three().await {
         shelf.enter(&["new.example"], false).await;
         let decided = decide(&shelf, "new.example", Some(Opinion::Accept)).await;
@@ -171,9 +167,9 @@ async fn what_nobody_has_visited_cannot_be_decided_on() {
 }
 
 #[tokio::test]
-async fn a_site_that_changes_is_told_by_its_last_change() {
+async fn a_site_that_changes_is_listed_by_its_last_change() {
     for shelf in three().await {
-        for (number, verdict, told) in [
+        for (number, verdict, change) in [
             (4, Verdict::Irrelevant, ("dropped", "irrelevant")),
             (5, Verdict::Relevant, ("added", "judged")),
             (
@@ -191,7 +187,7 @@ async fn a_site_that_changes_is_told_by_its_last_change() {
             assert_eq!(shelf.take(1).await, ["good.example"]);
             shelf.judge("good.example", verdict, Vec::new()).await;
             let number = number.min(6);
-            let wanted = line(number, "good.example", told.0, told.1);
+            let wanted = line(number, "good.example", change.0, change.1);
             assert_eq!(feed(&shelf, 0).await, [wanted]);
         }
     }
@@ -206,9 +202,9 @@ async fn an_alias_says_where_it_leads() {
         let mut moved = shelf.outcome("good.example", alias, Vec::new());
         moved.report.alias_of = Some(home("better.example"));
         shelf.store.record(vec![moved]).await.expect("a record");
-        let told = shelf.store.feed(shelf.topic, 1, 9).await.expect("a feed");
-        assert_eq!(told[0].change, ListChange::Alias);
-        let target = told[0].judged.alias_of.as_ref().expect("a target");
+        let entries = shelf.store.feed(shelf.topic, 1, 9).await.expect("a feed");
+        assert_eq!(entries[0].change, ListChange::Alias);
+        let target = entries[0].judged.alias_of.as_ref().expect("a target");
         assert_eq!(target.site(), site("better.example"));
     }
 }
@@ -247,9 +243,12 @@ async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
             assert_eq!(block.note, "spam");
             edit(&shelf, Edit::Unblock { site }).await;
         }
-        let told = feed(&shelf, 6).await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!((told[0].2, told[0].3.as_str()), ("added", "unblocked"));
+        let entries = feed(&shelf, 6).await;
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        assert_eq!(
+            (entries[0].2, entries[0].3.as_str()),
+            ("added", "unblocked")
+        );
         assert_eq!(shelf.take(9).await, ["new.example"], "it gets its visit");
         let nothing = site("good.example");
         let again = edit(&shelf, Edit::Unblock { site: nothing }).await;
@@ -285,7 +284,7 @@ async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
             .await
             .expect("a topic");
         assert_eq!(feed(&shelf, 4).await, [], "once is enough");
-        // Judged while it is kept out; when it is let in, nobody has read past it.
+        // Judged while blocked; when unblocked, its entry comes after every cursor.
         judged(&shelf, &[("late.example", Verdict::Relevant)]).await;
         assert_eq!(feed(&shelf, 4).await, []);
         shelf.store.open_topic(with(&[])).await.expect("a topic");
@@ -323,7 +322,7 @@ async fn a_reader_of_a_feed_is_woken_when_there_is_a_change_and_not_before() {
 }
 
 #[tokio::test]
-async fn editors_are_asked_first_what_teaches_most() {
+async fn the_queue_begins_with_the_most_informative_sites() {
     for shelf in Shelf::all().await {
         let sites = [
             ("sure.example", 0.99, Verdict::Relevant),
@@ -355,7 +354,7 @@ async fn editors_are_asked_first_what_teaches_most() {
         assert_eq!(queue().await, all);
         decide(&shelf, "unsure.test", Some(Opinion::Reject)).await;
         assert_eq!(queue().await, all[1..]);
-        // A new verdict does not bring the question back, a withdrawal does.
+        // A new verdict does not put it back into the queue, a withdrawn decision does.
         recheck(&shelf, "unsure.test").await;
         shelf.take(9).await;
         shelf
@@ -373,7 +372,7 @@ fn any_site() -> SiteQuery {
     SiteQuery::default()
 }
 
-/// The hosts that a query finds, read in portions.
+/// The hosts that a query finds, read page by page.
 async fn found(store: &dyn ReadStore, query: SiteQuery) -> Vec<String> {
     let (mut hosts, mut after) = (Vec::new(), query.after.clone());
     loop {
@@ -518,20 +517,20 @@ async fn everything_people_said_survives_a_dump() {
             while let Some(line) = lines.recv().await {
                 let line = line.expect("a line");
                 let value: Value = serde_json::to_value(&line).expect("JSON");
-                // As versions before lists were kept wrote dumps.
+                // A dump in the format of versions without lists.
                 if with_lists || value["record"] != "listing" {
                     other.load(vec![line]).await.expect("a load");
                 }
             }
             other.open_topic(opening(Combined)).await.expect("a topic");
             let copy = Shelf::of(other, topic);
-            let told = feed(&copy, 0).await;
-            let listed: Vec<(&str, &str)> = told
+            let entries = feed(&copy, 0).await;
+            let listed: Vec<(&str, &str)> = entries
                 .iter()
                 .map(|(_, host, change, _)| (host.as_str(), *change))
                 .collect();
             if with_lists {
-                assert_eq!(told, feed(&shelf, 0).await);
+                assert_eq!(entries, feed(&shelf, 0).await);
             } else {
                 assert_eq!(listed, [("bad.test", "added")]);
             }
@@ -602,7 +601,7 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// A follower that reads now and then, whenever it likes, ends with the list of the store.
+    /// A follower that reads at arbitrary times ends with the list of the store.
     #[test]
     fn a_follower_ends_with_the_list_of_the_store(
         events in events(),

@@ -1,8 +1,8 @@
-//! What a crawl does when the machine has no more to give: little memory, no room on the disk, a
-//! disk that cannot be written to, no descriptors.
+//! Crawls on a machine that runs out of a resource: little memory, a full disk, a read-only disk, no
+//! file descriptors, no name server.
 //!
-//! Limits of the shell are at hand everywhere, so every case is shown with them. Where an
-//! ordinary user may mount file systems of his own, a real disk is filled as well.
+//! Every case uses the limits of the shell (`ulimit`), which work everywhere. Where an ordinary user
+//! may mount file systems, a real disk is filled as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ const NO_MOUNTS: &str = "this machine does not let us mount a file system";
 /// `EX_IOERR` of sysexits.h.
 const DISK: i32 = 74;
 
-/// Far more than anything here takes: whoever needs longer hangs.
+/// Far more than anything here takes: a process that needs longer hangs.
 pub(crate) const LONGEST: Duration = Duration::from_mins(3);
 
 /// The sites of the small archive on loopback, slow enough to be interrupted.
@@ -53,7 +53,7 @@ pub(crate) fn serve() -> (Runtime, Pathologies) {
     (runtime, web)
 }
 
-/// Runs to the end, which must come by itself.
+/// Runs until the process ends by itself.
 fn ended(command: &mut Command) -> Output {
     ended_after(command, |_| {})
 }
@@ -149,11 +149,11 @@ fn shown(output: &str) -> Vec<Value> {
         .collect()
 }
 
-fn assert_told(code: Option<i32>, told: &str, wanted: &[&str]) {
-    assert_eq!(code, Some(DISK), "{told}");
-    assert!(!told.contains("panicked"), "{told}");
+fn assert_disk_error(code: Option<i32>, stderr: &str, wanted: &[&str]) {
+    assert_eq!(code, Some(DISK), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
     for wanted in wanted {
-        assert!(told.contains(wanted), "{told}");
+        assert!(stderr.contains(wanted), "{stderr}");
     }
 }
 
@@ -197,11 +197,11 @@ fn windows_of_many_hosts_need_little_memory() {
         model.display()
     );
     let judged = limited(&place, "ulimit -v 1400000", &classify);
-    let told = text(&judged.stderr);
-    assert!(judged.status.success(), "{:?}: {told}", judged.status);
+    let stderr = text(&judged.stderr);
+    assert!(judged.status.success(), "{:?}: {stderr}", judged.status);
     assert!(
-        !told.contains("memory") && !told.contains("broke off"),
-        "{told}"
+        !stderr.contains("memory") && !stderr.contains("broke off"),
+        "{stderr}"
     );
     assert_eq!(lines(&judged).len(), faults.len() * HOSTS);
 }
@@ -218,18 +218,18 @@ fn a_file_that_may_not_grow_ends_the_crawl_and_loses_nothing() {
     let mut ends = BTreeSet::new();
     for share in 1..=9 {
         let state = format!("at-{share}");
-        // Whoever does not ignore the signal is killed by it, like by any other.
+        // A process that does not ignore the signal is killed by it, like by any other.
         // How large the log becomes depends on which commands share a commit, by some 15 %.
         let limit = format!("trap '' XFSZ && ulimit -f {}", blocks * share / 12);
         let stopped = limited(&place, &limit, &crawl(&state));
-        let told = text(&stopped.stderr);
+        let stderr = text(&stopped.stderr);
         let wanted = ["the disk is full", &state, "make room"];
-        assert_told(stopped.status.code(), &told, &wanted);
+        assert_disk_error(stopped.status.code(), &stderr, &wanted);
         let before = shown(&text(&stopped.stdout));
         ends.insert(before.len());
-        // Trying again without more room does no harm.
+        // A retry without more room does no harm.
         let again = limited(&place, &limit, &crawl(&state));
-        assert_told(again.status.code(), &text(&again.stderr), &wanted);
+        assert_disk_error(again.status.code(), &text(&again.stderr), &wanted);
         assert_eq!(text(&again.stdout), "");
         let kept = lines(&unlimited(&place, &export(&state)));
         let after = lines(&unlimited(&place, &crawl(&state)));
@@ -249,8 +249,8 @@ fn a_full_disk_ends_the_crawl_and_loses_nothing() {
     for share in 1..=4 {
         let script = format!(
             "mkdir -p small; mount -t tmpfs -o size={}k none small\n\
-             code=0; \"$0\" {crawl} > before 2> told || code=$?; echo $code > code\n\
-             code=0; \"$0\" {crawl} > again 2> told-again || code=$?; echo $code >> code\n\
+             code=0; \"$0\" {crawl} > before 2> errors || code=$?; echo $code > code\n\
+             code=0; \"$0\" {crawl} > again 2> errors-again || code=$?; echo $code >> code\n\
              mount -o remount,size=64m small\n\
              \"$0\" {export} > kept\n\
              \"$0\" {crawl} > after",
@@ -264,8 +264,8 @@ fn a_full_disk_ends_the_crawl_and_loses_nothing() {
         let read = |name: &str| fs::read_to_string(place.path(name)).expect("a file");
         let codes: Vec<Option<i32>> = read("code").lines().map(|code| code.parse().ok()).collect();
         let wanted = ["the disk is full", "small/state", "make room"];
-        assert_told(codes[0], &read("told"), &wanted);
-        assert_told(codes[1], &read("told-again"), &wanted);
+        assert_disk_error(codes[0], &read("errors"), &wanted);
+        assert_disk_error(codes[1], &read("errors-again"), &wanted);
         let [before, again, kept, after] =
             ["before", "again", "kept", "after"].map(|name| shown(&read(name)));
         ends.insert(before.len());
@@ -284,11 +284,11 @@ fn an_import_that_fills_the_disk_says_what_is_left_of_it() {
     let limit = "trap '' XFSZ && ulimit -f 20";
     let stopped = limited(&place, limit, "import dump.jsonl --state copy");
     let wanted = ["copy holds a part only", "the disk is full"];
-    assert_told(stopped.status.code(), &text(&stopped.stderr), &wanted);
+    assert_disk_error(stopped.status.code(), &text(&stopped.stderr), &wanted);
 }
 
 #[test]
-fn verdicts_that_cannot_be_printed_are_kept_and_it_is_told() {
+fn verdicts_that_cannot_be_printed_are_kept_and_the_failure_is_reported() {
     if !Path::new("/dev/full").exists() {
         return skipped!("there is no /dev/full");
     }
@@ -296,7 +296,7 @@ fn verdicts_that_cannot_be_printed_are_kept_and_it_is_told() {
     let printing = format!("{} > /dev/full", crawl_archive("state"));
     let stopped = unlimited(&place, &printing);
     let wanted = ["not all verdicts could be printed", "export"];
-    assert_told(stopped.status.code(), &text(&stopped.stderr), &wanted);
+    assert_disk_error(stopped.status.code(), &text(&stopped.stderr), &wanted);
     let kept = lines(&unlimited(&place, &export("state")));
     assert!(!kept.is_empty());
 }
@@ -310,7 +310,7 @@ fn size_of_log(place: &Place, state: &str) -> u64 {
 // === no writing ===
 
 #[test]
-fn a_state_that_cannot_be_made_is_told() {
+fn a_state_directory_that_cannot_be_made_is_reported() {
     let place = Place::new();
     fs::write(place.path("file"), "").expect("a file");
     for command in [
@@ -320,7 +320,7 @@ fn a_state_that_cannot_be_made_is_told() {
     ] {
         let refused = unlimited(&place, &command);
         let wanted = ["cannot use the store in file/state: Not a directory"];
-        assert_told(refused.status.code(), &text(&refused.stderr), &wanted);
+        assert_disk_error(refused.status.code(), &text(&refused.stderr), &wanted);
         assert_eq!(text(&refused.stdout), "");
     }
 }
@@ -340,7 +340,7 @@ fn a_store_that_cannot_be_written_to_is_told_and_left_as_it_is() {
     ];
     let run = |number: usize| {
         let command = &commands[number];
-        format!("code=0; \"$0\" {command} 2> told-{number} || code=$?; echo $code >> codes\n")
+        format!("code=0; \"$0\" {command} 2> errors-{number} || code=$?; echo $code >> codes\n")
     };
     let runs: String = (0..commands.len()).map(run).collect();
     let script = format!("mount --bind disk disk; mount -o remount,bind,ro disk\n{runs}");
@@ -353,10 +353,14 @@ fn a_store_that_cannot_be_written_to_is_told_and_left_as_it_is() {
     for (number, code) in codes.lines().enumerate() {
         let wanted = [
             "disk/",
-            "cannot be written to",
+            "is not writable",
             "use a copy in another directory",
         ];
-        assert_told(code.parse().ok(), &read(&format!("told-{number}")), &wanted);
+        assert_disk_error(
+            code.parse().ok(),
+            &read(&format!("errors-{number}")),
+            &wanted,
+        );
     }
     assert_eq!(codes.lines().count(), commands.len());
     assert_eq!(text(&unlimited(&place, &export("disk/state")).stdout), list);
@@ -364,7 +368,7 @@ fn a_store_that_cannot_be_written_to_is_told_and_left_as_it_is() {
 
 // === no descriptors ===
 
-/// So many sites.
+/// Number of sites.
 const SITES: usize = 40;
 
 /// Sites with a few pages each, served slowly enough to be visited all at once.
@@ -420,7 +424,7 @@ fn assert_all_read(lines: &[Value]) {
     assert_eq!(lines.iter().filter(is_read).count(), SITES, "{lines:?}");
 }
 
-/// What each site was asked for since it was last counted.
+/// The requests to each site since the last count.
 fn requests(web: &Pathologies, before: &mut BTreeMap<String, usize>) -> Vec<(String, Vec<String>)> {
     let requests = (0..SITES).map(|number| {
         let host = host(number);
@@ -445,8 +449,8 @@ fn with_few_descriptors_a_crawl_finds_the_same() {
     for few in [64, 40, 24] {
         let limit = format!("ulimit -n {few}");
         let slower = limited(&place, &limit, &crawl_all(80, &format!("few-{few}")));
-        let told = text(&slower.stderr);
-        assert!(told.contains("raise the limit of open files"), "{told}");
+        let stderr = text(&slower.stderr);
+        assert!(stderr.contains("raise the limit of open files"), "{stderr}");
         assert_eq!(judged(&lines(&slower)), judged(&plenty));
         assert_eq!(requests(&web, &mut seen), asked, "not one request more");
     }
@@ -466,7 +470,7 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
     let place = Place::new();
     let log = Log::default();
     let loopback = std::net::Ipv4Addr::LOCALHOST.into();
-    // Nobody is led anywhere before the descriptors are taken away, however late that is.
+    // No name is resolved before the descriptors are taken away, however late that is.
     let is_held = Arc::new(AtomicBool::new(false));
     let held = Arc::clone(&is_held);
     let names = runtime.block_on(NameServer::start(&log, move |_| {
@@ -505,18 +509,18 @@ fn descriptors_that_run_out_on_the_way_are_waited_for() {
     };
     let mut crawl = within(&place, "true", &crawl_all(port, "few"));
     let slower = ended_after(&mut crawl, taking);
-    let told = text(&slower.stderr);
-    assert!(told.contains("too many files are open"), "{told}");
+    let stderr = text(&slower.stderr);
+    assert!(stderr.contains("too many files are open"), "{stderr}");
     assert_eq!(judged(&lines(&slower)), judged(&plenty));
     assert_eq!(requests(&web, &mut seen), asked, "not one request more");
 }
 
 // === no name server ===
 
-/// A name server that fails until it is told that nobody can be reached: by then all sites would
+/// A name server that fails until the crawl logs that no site can be reached: by then all sites would
 /// be taken for dead.
 #[test]
-fn who_cannot_be_reached_by_our_own_fault_is_visited_later() {
+fn sites_unreachable_by_a_local_failure_are_visited_later() {
     let (runtime, web) = many_sites();
     let place = Place::new();
     let loopback = std::net::Ipv4Addr::LOCALHOST.into();
@@ -542,20 +546,20 @@ fn who_cannot_be_reached_by_our_own_fault_is_visited_later() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("a process");
     let errors = BufReader::new(child.stderr.take().expect("a pipe"));
-    let told = thread::spawn(move || {
+    let stderr = thread::spawn(move || {
         let lines = errors.lines().map_while(Result::ok);
         let lines = lines.inspect(|line| {
-            if line.contains("nobody can be reached") {
+            if line.contains("no site can be reached") {
                 is_up.store(true, Ordering::Relaxed);
             }
         });
         lines.collect::<Vec<String>>().join("\n")
     });
     let output = child.wait_with_output().expect("an end");
-    let told = told.join().expect("no panic");
-    assert!(told.contains("nobody can be reached"), "{told}");
-    assert!(told.contains("the trouble is over"), "{told}");
-    assert!(output.status.success(), "{told}");
+    let stderr = stderr.join().expect("no panic");
+    assert!(stderr.contains("no site can be reached"), "{stderr}");
+    assert!(stderr.contains("the trouble is over"), "{stderr}");
+    assert!(output.status.success(), "{stderr}");
     let judged = shown(&text(&output.stdout));
     let is_site = |line: &&Value| line["host"].to_string().contains("site-");
     assert_eq!(judged.iter().filter(is_site).count(), SITES, "{judged:?}");
@@ -563,5 +567,5 @@ fn who_cannot_be_reached_by_our_own_fault_is_visited_later() {
         .iter()
         .filter(is_site)
         .filter(|line| line["pages"] == 0);
-    assert_eq!(lost.count(), 0, "nobody is lost: {judged:?}");
+    assert_eq!(lost.count(), 0, "no site is lost: {judged:?}");
 }

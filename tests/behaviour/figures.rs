@@ -1,9 +1,9 @@
-//! The figures for Prometheus: which there are, that they stay few, and that what a crawl has
-//! come to is told again after a restart.
+//! The Prometheus metrics: their names and labels are pinned, their number stays small, and the
+//! results of a crawl are shown again after a restart.
 //!
-//! `UPDATE_GOLDEN=1 cargo test figures` writes `tests/golden/figures.txt` anew; read the
+//! `UPDATE_GOLDEN=1 cargo test figures` rewrites `tests/golden/figures.txt`; read the
 //! difference before committing it: dashboards and alerts of users are built on these names.
-//! `FIGURES_OUT=FILE` writes the figures with their values, for `promtool check metrics < FILE`.
+//! `FIGURES_OUT=FILE` writes the metrics with their values, for `promtool check metrics < FILE`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ use tokio::time::sleep;
 
 const TOPICS: [&str; 2] = ["astronomy", "sailing"];
 
-/// A process with everything that counts.
+/// A process with all parts that register metrics.
 struct Process {
     metrics: Metrics,
     crawl: CrawlMetrics,
@@ -72,7 +72,7 @@ impl Process {
         }
     }
 
-    /// A crawl that is to end with so many finds.
+    /// A crawl that ends after `wanted` finds.
     async fn crawler(&self, topic: &str, wanted: u64) -> ExternalCrawler {
         let model = format!("site-models/{topic}/site-model.bin");
         let model = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(model));
@@ -90,8 +90,7 @@ impl Process {
         opening.await.expect("a crawler")
     }
 
-    /// Crawls for a topic until so many of its sites are found, and returns the hosts that
-    /// were judged.
+    /// Crawls for a topic until the given number of its sites is found; returns the judged hosts.
     async fn crawl(&self, topic: &str, web: GeneratedWeb, wanted: u64) -> BTreeSet<String> {
         let starts = starts(web, topic).take(5).collect();
         let (reason, hosts) = self.crawl_from(topic, starts, wanted).await;
@@ -115,14 +114,18 @@ impl Process {
         (reason, hosts)
     }
 
-    /// The lines that say how good the crawls are.
+    /// The lines with the rates of the crawls.
     fn rates(&self) -> Vec<String> {
-        let figures = self.metrics.render();
+        let rendered = self.metrics.render();
         let is_rate = |line: &&str| {
             line.starts_with("sitescout_pages_per_relevant_site{")
                 || line.starts_with("sitescout_website_harvest_rate{")
         };
-        figures.lines().filter(is_rate).map(str::to_owned).collect()
+        rendered
+            .lines()
+            .filter(is_rate)
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -146,16 +149,16 @@ fn starts(web: GeneratedWeb, topic: &str) -> impl Iterator<Item = PageUrl> {
 }
 
 /// All series, without their values.
-fn series(figures: &str) -> BTreeSet<String> {
-    let lines = figures.lines().filter(|line| !line.starts_with('#'));
+fn series(rendered: &str) -> BTreeSet<String> {
+    let lines = rendered.lines().filter(|line| !line.starts_with('#'));
     let series = lines.filter_map(|line| line.rsplit_once(' '));
     series.map(|(series, _)| series.to_owned()).collect()
 }
 
-/// Figures without what differs from run to run: values, the version, bounds of buckets.
-fn outline(figures: &str) -> String {
+/// Metrics without what differs from run to run: values, the version, bounds of buckets.
+fn outline(rendered: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for line in figures.lines() {
+    for line in rendered.lines() {
         let line = match line.rsplit_once(' ') {
             Some((series, _)) if !line.starts_with('#') => without_bounds(series),
             _ => line.to_owned(),
@@ -167,11 +170,11 @@ fn outline(figures: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Figures with those of a further name, in their place.
+/// Adds the series of one more metric at their sorted place.
 #[cfg(unix)]
-fn with_family(figures: &str, family: &str) -> String {
+fn with_family(rendered: &str, family: &str) -> String {
     const HEAD: &str = "# HELP ";
-    let families = figures.split(HEAD).chain(family.split(HEAD));
+    let families = rendered.split(HEAD).chain(family.split(HEAD));
     let families: BTreeSet<&str> = families.filter(|family| !family.is_empty()).collect();
     let families = families.iter().map(|family| format!("{HEAD}{family}"));
     families.collect()
@@ -194,33 +197,33 @@ async fn names_types_and_labels_are_those_that_users_build_on() {
     for topic in TOPICS {
         process.crawl(topic, web, 1).await;
     }
-    let mut figures = process.metrics.render();
+    let mut rendered = process.metrics.render();
     #[cfg(unix)]
     {
         let states = tokio::task::spawn_blocking(|| crate::daemon::topic_states("sailing"));
-        figures = with_family(&figures, &states.await.expect("no panic"));
+        rendered = with_family(&rendered, &states.await.expect("no panic"));
     }
     if let Some(file) = std::env::var_os("FIGURES_OUT") {
-        fs::write(file, &figures).expect("a writable directory");
+        fs::write(file, &rendered).expect("a writable directory");
     }
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/figures.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&golden, outline(&figures)).expect("a writable directory");
+        fs::write(&golden, outline(&rendered)).expect("a writable directory");
     }
     let wanted = fs::read_to_string(&golden).expect("an expected file");
-    // Other systems tell less about a process, and some have no daemon.
+    // Other systems report less about a process, and some have no daemon.
     if !cfg!(target_os = "linux") {
         crate::skips::skipped!("the figures of the process are not compared, only Linux has them");
     }
-    let told = |text: &str| {
-        let is_told = |line: &&str| {
+    let comparable = |text: &str| {
+        let is_comparable = |line: &&str| {
             (cfg!(target_os = "linux") || !line.contains("process_"))
                 && (cfg!(unix) || !line.contains("sitescout_topic_state"))
         };
-        let lines = text.lines().filter(is_told).map(str::to_owned);
+        let lines = text.lines().filter(is_comparable).map(str::to_owned);
         lines.collect::<Vec<_>>().join("\n")
     };
-    assert_eq!(told(&outline(&figures)), told(&wanted));
+    assert_eq!(comparable(&outline(&rendered)), comparable(&wanted));
 }
 
 #[tokio::test]
@@ -232,20 +235,20 @@ async fn many_hosts_add_no_series_and_none_is_named() {
     let before = series(&process.metrics.render());
     let many = process.crawl("sailing", web, 20).await;
     assert!(many.len() > 2 * few.len(), "{few:?}, {many:?}");
-    let figures = process.metrics.render();
-    assert_eq!(series(&figures), before);
+    let rendered = process.metrics.render();
+    assert_eq!(series(&rendered), before);
     for host in few.union(&many) {
-        assert!(!figures.contains(host), "{host}");
+        assert!(!rendered.contains(host), "{host}");
     }
 }
 
 #[tokio::test]
-async fn what_a_crawl_came_to_is_told_after_a_restart_before_anything_is_visited() {
+async fn crawl_results_are_shown_after_a_restart_before_anything_is_visited() {
     let directory = tempfile::tempdir().expect("a directory");
     let web = GeneratedWeb::new(2_000, 1);
     let process = Process::start(directory.path(), web).await;
     let fresh = process.crawler("sailing", 0).await;
-    assert_eq!(process.rates(), [""; 0], "nothing is told of nothing");
+    assert_eq!(process.rates(), [""; 0], "no rates without visits");
     drop(fresh);
     process.crawl("sailing", web, 5).await;
     let rates = process.rates();
@@ -260,7 +263,7 @@ async fn what_a_crawl_came_to_is_told_after_a_restart_before_anything_is_visited
 }
 
 #[tokio::test]
-async fn a_crawl_that_ended_as_too_dear_goes_on_when_there_are_new_start_sites() {
+async fn a_crawl_that_ended_because_pprs_rose_goes_on_when_there_are_new_start_sites() {
     let directory = tempfile::tempdir().expect("a directory");
     let web = GeneratedWeb::new(2_000, 1);
     let starts: Vec<PageUrl> = starts(web, "sailing").take(6).collect();

@@ -1,6 +1,6 @@
-//! Relevant sites are looked at again: what they have become, and what must not happen.
+//! Rechecks of relevant sites: verdicts change, outages are retried, and new sites are not delayed.
 //!
-//! Nobody waits here: a store is dumped, every time in it is moved back, and it is read again.
+//! No test waits: a store is dumped, every time in it is moved back, and the dump is imported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) struct History {
     start: &'static str,
 }
 
-/// What came of one run.
+/// The result of one run.
 pub(crate) struct Run {
     pub(crate) shown: Vec<JudgedSite>,
     pub(crate) reason: EndReason,
@@ -84,8 +84,8 @@ impl History {
             let external = opening.expect("a crawler");
             let start = self.start.parse().expect("an address");
             external.start_at(vec![start]).await.expect("a start");
-            let tell = |verdict: &JudgedSite, _: &TopicTotals| shown.push(verdict.clone());
-            let crawl = external.crawl(std::future::pending(), tell);
+            let note = |verdict: &JudgedSite, _: &TopicTotals| shown.push(verdict.clone());
+            let crawl = external.crawl(std::future::pending(), note);
             crawl.await.expect("an end")
         });
         Run {
@@ -138,13 +138,13 @@ impl History {
 }
 
 impl Run {
-    fn told(&self) -> Vec<(&str, Verdict)> {
+    fn news(&self) -> Vec<(&str, Verdict)> {
         let shown = self.shown.iter();
-        let mut told: Vec<(&str, Verdict)> = shown
+        let mut news: Vec<(&str, Verdict)> = shown
             .map(|shown| (shown.site.as_str(), shown.verdict))
             .collect();
-        told.sort_by_key(|(host, _)| *host);
-        told
+        news.sort_by_key(|(host, _)| *host);
+        news
     }
 }
 
@@ -189,7 +189,7 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
 
     history.wait(29 * DAY);
     let early = history.crawl(web(&linked, &[]));
-    assert_eq!(early.web.asked(), [""; 0], "nobody is due");
+    assert_eq!(early.web.asked(), [""; 0], "no site is due");
 
     history.wait(2 * DAY);
     let parked = "<title>parked.test</title><h1>This domain is for sale</h1>\
@@ -204,7 +204,7 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
     later = site(other_site(later, "drifted.test"), "new.test", &[]);
     let second = history.crawl(later);
     assert_eq!(
-        second.told(),
+        second.news(),
         [
             ("drifted.test", Verdict::Irrelevant),
             ("moved.test", Verdict::Undecided(UndecidedReason::Alias)),
@@ -221,7 +221,7 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
     assert_eq!((totals.irrelevant, totals.undecided), (1, 2));
     assert_eq!((totals.taken, totals.deferred), (0, 0));
 
-    // Who is still what it was keeps its number, and is fresh.
+    // A site whose verdict is unchanged keeps its `seq`, with a new time.
     let after = history.verdict("still.test");
     assert_eq!(after.seq, before.seq);
     let age = clock::now().duration_since(after.judged_at);
@@ -249,7 +249,7 @@ fn a_site_that_is_out_of_order_has_three_days_to_come_back() {
         // Each time longer: an hour, eight, and nearly three days.
         for hours in [1, 8, 64] {
             let run = history.crawl(broken(web(&linked, &linked)));
-            assert_eq!(run.told(), [], "one bad night drops nobody");
+            assert_eq!(run.news(), [], "one outage drops no site");
             assert_eq!(run.reason, EndReason::BorderEmpty);
             assert_eq!(run.totals.deferred, 3);
             assert_eq!((run.totals.relevant, run.totals.finds), (4, 3));
@@ -261,7 +261,7 @@ fn a_site_that_is_out_of_order_has_three_days_to_come_back() {
         }
         if comes_back {
             let run = history.crawl(web(&linked, &[]));
-            assert_eq!(run.told(), []);
+            assert_eq!(run.news(), []);
             let numbers = |judged: &[JudgedSite]| -> Vec<u64> {
                 judged.iter().map(|judged| judged.seq).collect()
             };
@@ -272,7 +272,7 @@ fn a_site_that_is_out_of_order_has_three_days_to_come_back() {
         let run = history.crawl(broken(web(&linked, &linked)));
         let undecided = Verdict::Undecided;
         assert_eq!(
-            run.told(),
+            run.news(),
             [
                 ("dead.test", undecided(UndecidedReason::Unreachable)),
                 ("failing.test", undecided(UndecidedReason::Failing)),
@@ -285,7 +285,7 @@ fn a_site_that_is_out_of_order_has_three_days_to_come_back() {
 }
 
 #[test]
-fn as_many_as_are_wanted_are_so_today_and_who_leaves_makes_room() {
+fn wanted_counts_sites_relevant_today_and_a_dropped_one_makes_room() {
     let linked = ["a.test", "b.test", "c.test"];
     let mut history = History::new();
     history.goals.wanted = Some(1);
@@ -298,15 +298,15 @@ fn as_many_as_are_wanted_are_so_today_and_who_leaves_makes_room() {
     history.wait(31 * DAY);
     let unchanged = history.crawl(web(&linked, &[]));
     assert_eq!(unchanged.reason, EndReason::WantedReached);
-    assert_eq!(unchanged.told(), []);
-    assert_eq!(unchanged.totals.border, 2, "nobody else was visited");
+    assert_eq!(unchanged.news(), []);
+    assert_eq!(unchanged.totals.border, 2, "no other site was visited");
     assert!(!unchanged.web.asked().is_empty());
 
     history.wait(31 * DAY);
     let changed = history.crawl(other_site(web(&linked, &["a.test"]), "a.test"));
     assert_eq!(changed.reason, EndReason::WantedReached);
     assert_eq!(
-        changed.told(),
+        changed.news(),
         [
             ("a.test", Verdict::Irrelevant),
             ("b.test", Verdict::Relevant)
@@ -316,7 +316,7 @@ fn as_many_as_are_wanted_are_so_today_and_who_leaves_makes_room() {
 }
 
 #[test]
-fn who_was_found_is_looked_at_again_also_when_finding_more_is_too_dear() {
+fn found_sites_are_rechecked_also_after_pprs_rose() {
     let mut linked = vec!["a.test".to_owned()];
     linked.extend((0..8).map(|at| format!("bakery{at}.test")));
     let linked: Vec<&str> = linked.iter().map(String::as_str).collect();
@@ -338,12 +338,12 @@ fn who_was_found_is_looked_at_again_also_when_finding_more_is_too_dear() {
     let later = other_site(bakeries(web(&linked, &linked)), "a.test");
     let second = history.crawl(later);
     assert_eq!(second.reason, EndReason::PprsBad);
-    assert_eq!(second.told(), [("a.test", Verdict::Irrelevant)]);
-    assert_eq!(second.totals.border, first.totals.border, "nobody else");
+    assert_eq!(second.news(), [("a.test", Verdict::Irrelevant)]);
+    assert_eq!(second.totals.border, first.totals.border, "no other site");
 }
 
 #[test]
-fn looking_again_neither_finds_nor_makes_finding_dear_nor_holds_it_up() {
+fn rechecks_neither_count_as_finds_nor_raise_pprs_nor_delay_new_sites() {
     let old: Vec<String> = (0..12).map(|at| format!("old{at}.test")).collect();
     let new: Vec<String> = (0..12).map(|at| format!("new{at}.test")).collect();
     let old: Vec<&str> = old.iter().map(String::as_str).collect();
@@ -352,8 +352,8 @@ fn looking_again_neither_finds_nor_makes_finding_dear_nor_holds_it_up() {
     let first = history.crawl(web(&old, &[]));
     assert_eq!(first.totals.finds, 12);
 
-    // All of them say something else today, and the hub has links to others. If what it costs
-    // to learn that were what it costs to find, the crawl would end.
+    // All of them have changed, and the hub links to others. If rechecks counted as the cost of
+    // finding, the crawl would end.
     history.settings.external.pprs_window = 10;
     history.settings.external.pprs_factor = 1.0;
     history.wait(31 * DAY);
@@ -384,14 +384,14 @@ fn a_blocked_host_loses_its_verdict_without_being_asked() {
     history.settings.external.block = vec!["a.test".to_owned()];
     let run = history.crawl(web(&["a.test", "b.test"], &[]));
     let blocked = Verdict::Undecided(UndecidedReason::Blocked);
-    assert_eq!(run.told(), [("a.test", blocked)]);
+    assert_eq!(run.news(), [("a.test", blocked)]);
     assert_eq!(run.shown[0].pages, 0);
     assert_eq!((run.totals.relevant, run.totals.finds), (2, 1));
     assert_eq!(history.listed(), ["b.test", "hub.example"]);
 }
 
 #[test]
-fn nobody_is_looked_at_again_if_so_set_and_all_are_when_that_changes() {
+fn no_site_is_rechecked_if_so_set_and_all_are_when_that_changes() {
     let linked = ["a.test", "b.test"];
     let mut history = History::new();
     history.settings.external.recheck_after = None;
@@ -401,11 +401,11 @@ fn nobody_is_looked_at_again_if_so_set_and_all_are_when_that_changes() {
     assert_eq!(never.web.asked(), [""; 0]);
     history.settings.external.recheck_after = Some(3_999 * DAY);
     let again = history.crawl(other_site(web(&linked, &["a.test"]), "a.test"));
-    assert_eq!(again.told(), [("a.test", Verdict::Irrelevant)]);
+    assert_eq!(again.news(), [("a.test", Verdict::Irrelevant)]);
 }
 
 #[test]
-fn evidence_of_who_is_looked_at_again_is_as_old_as_the_last_look() {
+fn evidence_of_a_rechecked_site_is_as_old_as_the_last_recheck() {
     let linked = ["a.test", "bakery.test"];
     let at_first = || other_site(web(&linked, &["bakery.test"]), "bakery.test");
     let mut history = History::new();
@@ -422,7 +422,7 @@ fn evidence_of_who_is_looked_at_again_is_as_old_as_the_last_look() {
     history.crawl(at_first());
     assert!(has_evidence(&history, "a.test"));
     assert!(!has_evidence(&history, "bakery.test"), "it is too old");
-    // Nobody renews it any more.
+    // There is no recheck to renew it.
     history.settings.external.recheck_after = None;
     history.wait(366 * DAY);
     history.start = "http://c.test/";
@@ -434,7 +434,7 @@ fn evidence_of_who_is_looked_at_again_is_as_old_as_the_last_look() {
 // === from the command line ===
 
 #[test]
-fn who_is_still_there_makes_no_line_and_who_is_not_makes_one() {
+fn an_unchanged_site_prints_no_line_and_a_dropped_one_prints_one() {
     let place = Place::new();
     let models = concat!(env!("CARGO_MANIFEST_DIR"), "/site-models");
     let crawl = format!("crawl sailing --json --models {models} --web warc:coast.warc.gz");

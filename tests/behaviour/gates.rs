@@ -1,5 +1,5 @@
-//! Sites that a gatekeeper guards, and sites that ask not to be listed: what becomes of them,
-//! live, out of an archive and in a crawl.
+//! Sites behind bot protection (gatekeepers), and sites that ask not to be indexed: their verdicts
+//! live, from an archive and in a crawl.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::scripted_web::{ScriptedWeb, model, mute, sailing};
 use crate::warc::{WarcBuilder, in_file};
 use crate::{LIMITS, page, without_index};
 
-/// Learned once, and not on a thread of the runtime, which learning would block.
+/// Trained once, and not on a thread of the runtime, which training would block.
 static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
     let learning = thread::spawn(model);
     learning.join().expect("a model")
@@ -39,7 +39,7 @@ type Challenge = (
     &'static str,
 );
 
-/// Challenges as gatekeepers make them: a header, or what stands on the page.
+/// Challenges of gatekeepers: marked by a header, or by the content of the page.
 const CHALLENGES: [Challenge; 9] = [
     ("anubis", &[], CHALLENGE),
     (
@@ -138,7 +138,7 @@ async fn a_challenge_at_the_entrance_is_no_evidence_whatever_its_status() {
             assert_eq!(outcomes(&report), ["challenged"], "{host}");
             assert!(report.transversal_links.is_empty(), "{host}");
             assert!(report.alias_of.is_none(), "{host}");
-            // Neither asked again nor followed.
+            // Neither retried nor followed.
             assert_eq!(meeting.web.targets(&host), ["/robots.txt", "/"]);
         }
     }
@@ -214,7 +214,7 @@ async fn a_challenge_among_pages_is_only_a_page_without_evidence() {
     assert!(!web.asked().contains(&"/trap".to_owned()));
     assert!(report.transversal_links.is_empty());
 
-    // A page that says nothing leads on, also past a gate; and who found only gates says so.
+    // A mute page is followed, also past a gate; a visit that met only gates reports that.
     let web = ScriptedWeb::default()
         .page(
             "http://mute.example/",
@@ -242,7 +242,7 @@ async fn a_challenge_among_pages_is_only_a_page_without_evidence() {
     assert_eq!(report.verdict.to_string(), "undecided (challenged)");
 }
 
-/// Refusals are answers, and so are pages that happen to speak of gatekeepers.
+/// Refusals are ordinary responses, and so are pages that mention gatekeepers.
 #[tokio::test]
 async fn what_is_no_challenge_is_not_taken_for_one() {
     let about = "<title>Just a moment... what Cloudflare does to harbours</title><h1>Making sure \
@@ -277,7 +277,7 @@ async fn what_is_no_challenge_is_not_taken_for_one() {
 
 /// A site that redirects its visitors to a gatekeeper is not an alias of it.
 #[tokio::test]
-async fn whoever_is_sent_to_a_gatekeeper_has_not_moved() {
+async fn a_site_that_redirects_to_a_gatekeeper_has_not_moved() {
     let gate = "https://validate.perfdrive.com/?ssa=1";
     let web = ScriptedWeb::default().answer("http://club.example/", 302, &[("location", gate)]);
     let report = visit(
@@ -304,12 +304,12 @@ fn the_guide_names_every_gatekeeper() {
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What a crawl says of visits that met a gatekeeper.
+/// The metric of visits that met a gatekeeper.
 fn challenged(history: &History) -> String {
-    let figures = history.metrics.render();
-    let mut lines = figures.lines();
+    let metrics = history.metrics.render();
+    let mut lines = metrics.lines();
     let own = lines.find(|line| line.starts_with("sitescout_visits_challenged_total{"));
-    own.expect("a figure").to_owned()
+    own.expect("a metric").to_owned()
 }
 
 #[test]
@@ -333,8 +333,8 @@ fn a_guarded_site_is_visited_again_until_it_is_given_up_with_the_reason() {
             "nothing is known yet"
         );
         assert_eq!(run.totals.deferred, 1);
-        let figure = r#"sitescout_visits_challenged_total{topic="sailing"} 1"#;
-        assert_eq!(challenged(&history), figure);
+        let metric = r#"sitescout_visits_challenged_total{topic="sailing"} 1"#;
+        assert_eq!(challenged(&history), metric);
         // Not before its time.
         let run = history.crawl(web());
         assert!(
@@ -349,7 +349,7 @@ fn a_guarded_site_is_visited_again_until_it_is_given_up_with_the_reason() {
     let verdict = history.verdict("guarded.example").verdict;
     assert_eq!(verdict.to_string(), "undecided (challenged)");
 
-    // One that lets us in before that is judged as any other.
+    // A site that admits the crawler before that is judged as any other.
     let mut history = History::new();
     history.crawl(web());
     history.wait(DAY);
@@ -484,12 +484,12 @@ impl Shy {
             .args(["--config", "c.toml"])
             .args(arguments.split_whitespace());
         let output = command.output().expect("an end");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What is said about each host: its verdict, and whether it is marked.
+    /// The verdict of each host, and whether it is marked.
     fn said(&self, arguments: &str) -> BTreeMap<String, (String, bool)> {
         let lines = self.run(arguments);
         let lines = lines.lines().map(|line| {
@@ -545,8 +545,8 @@ fn sites_that_ask_not_to_be_indexed_are_left_out_marked_or_listed() {
             let ends = line.is_none_or(|line| line.ends_with(&format!(",{is_marked}")));
             assert!(ends, "{line:?}");
             let inspected = shy.run(&format!("inspect {host}"));
-            let is_told = inspected.contains("asks not to be indexed");
-            assert_eq!(is_told, is_marked, "{inspected}");
+            let is_mentioned = inspected.contains("asks not to be indexed");
+            assert_eq!(is_mentioned, is_marked, "{inspected}");
         }
         for host in [
             "hub.example",
@@ -569,7 +569,7 @@ fn sites_that_ask_not_to_be_indexed_are_left_out_marked_or_listed() {
     }
 }
 
-/// A site that asks later leaves the list with the reason, and one that is marked is told anew.
+/// A site that asks later leaves the list with the reason, and a marked one gets a new entry.
 #[test]
 fn a_site_that_asks_later_leaves_the_list() {
     let web = |head: &str| {

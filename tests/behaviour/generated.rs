@@ -1,4 +1,4 @@
-//! The generated web from outside: over HTTP, and from the command line.
+//! The generated web over HTTP and from the command line: serving, demo, generate and evaluate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ const CALM: Conditions = Conditions {
     faults: 0.0,
 };
 
-/// Serves a web on loopback until the runtime ends, and gives a fetcher that leads there.
+/// Serves a web on loopback until the runtime ends; returns a fetcher that resolves to it.
 async fn served(web: GeneratedWeb, conditions: Conditions) -> LiveWeb {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = WebServer::bind(any, web, conditions).await.expect("a port");
@@ -35,7 +35,7 @@ async fn served(web: GeneratedWeb, conditions: Conditions) -> LiveWeb {
         ..FetchSettings::default()
     };
     settings.politeness.pause = Duration::ZERO;
-    // Long enough for a machine with much to do; some answers never come.
+    // Long enough for a busy machine; some responses never come.
     settings.limits.first_byte = Duration::from_secs(5);
     let metrics = FetchMetrics::register(&Metrics::new());
     LiveWeb::new(&settings, metrics, None).expect("a fetcher")
@@ -119,8 +119,8 @@ fn run(directory: &TempDir, arguments: &str) -> Output {
         .current_dir(directory.path())
         .args(arguments.split_whitespace());
     let output = command.output().expect("an end");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments}: {stderr}");
     output
 }
 
@@ -185,7 +185,7 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     fs::write(directory.path().join("small.toml"), settings).expect("settings");
     let demo = "demo --config small.toml --sites 1000 --wanted 6 --topic chess --dir shown";
     let output = run(&directory, demo);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     for wanted in [
         "A web of 1,000 sites",
         "sites about chess and ",
@@ -196,9 +196,9 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
         "breadth-first",
         "pages per relevant site",
     ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(stdout.contains(wanted), "{wanted}: {stdout}");
     }
-    let too_long = told.lines().find(|line| line.chars().count() > 80);
+    let too_long = stdout.lines().find(|line| line.chars().count() > 80);
     assert_eq!(too_long, None);
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
     let place = directory.path().join("shown/chess-1000-1");
@@ -218,12 +218,12 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
     });
     let (right, found) = (right.count(), list.lines().count());
     let counted = format!("{right} of {found} found are about chess");
-    assert!(told.contains(&counted), "{counted}: {told}");
+    assert!(stdout.contains(&counted), "{counted}: {stdout}");
     // Many sites are visited at once: more may be found than were wanted.
     let wanted = format!("--wanted {}", found + 4);
     let more = run(&directory, &demo.replace("--wanted 6", &wanted));
-    let told = String::from_utf8_lossy(&more.stdout).into_owned();
-    assert!(!told.contains("Learned from"), "{told}");
+    let stdout = String::from_utf8_lossy(&more.stdout).into_owned();
+    assert!(!stdout.contains("Learned from"), "{stdout}");
     let longer = fs::read_to_string(place.join("chess.txt")).expect("a list");
     assert!(longer.starts_with(&list), "{longer}");
     assert!(longer.len() > list.len());
@@ -232,8 +232,8 @@ fn the_demo_shows_what_it_found_and_how_right_it_is_and_goes_on() {
         .output()
         .expect("an end");
     assert_eq!(refused.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("there are: sailing, cycling"), "{told}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(stderr.contains("there are: sailing, cycling"), "{stderr}");
 }
 
 #[test]
@@ -247,24 +247,24 @@ fn the_demo_refuses_a_strategy_that_its_model_does_not_fit() {
         .output()
         .expect("an end");
     assert_eq!(refused.status.code(), Some(78));
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     for wanted in [
         "`page_classifier` in [training]",
         "`sitescout train sailing --page-classifier centroid`",
     ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(stderr.contains(wanted), "{wanted}: {stderr}");
     }
     assert!(!directory.path().join("sitescout-demo").exists());
 }
 
 /// The hosts that a demo has shown while it crawled.
-fn shown_as_relevant(told: &str) -> Vec<&str> {
-    let lines = told.lines().filter(|line| line.starts_with("relevant "));
+fn shown_as_relevant(stdout: &str) -> Vec<&str> {
+    let lines = stdout.lines().filter(|line| line.starts_with("relevant "));
     let words = lines.flat_map(str::split_whitespace);
     words.filter(|word| word.ends_with(".example")).collect()
 }
 
-/// Starts a demo, presses Ctrl-C when it has found something, and says what it told by the end.
+/// Starts a demo, sends an interrupt when it has found something, and returns its output.
 fn interrupted(directory: &TempDir, arguments: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sitescout"));
     let command = command
@@ -273,23 +273,23 @@ fn interrupted(directory: &TempDir, arguments: &str) -> String {
         .stdout(Stdio::piped());
     let mut demo = command.spawn().expect("a process");
     let mut output = BufReader::new(demo.stdout.take().expect("a pipe"));
-    let mut told = String::new();
-    while shown_as_relevant(&told).is_empty() {
-        let read = output.read_line(&mut told).expect("a pipe");
-        assert!(read > 0, "it ended before it had found anything: {told}");
+    let mut stdout = String::new();
+    while shown_as_relevant(&stdout).is_empty() {
+        let read = output.read_line(&mut stdout).expect("a pipe");
+        assert!(read > 0, "it ended before it had found anything: {stdout}");
     }
     let process = demo.id().to_string();
     let sent = Command::new("kill").args(["-INT", &process]).status();
     assert!(sent.expect("kill is there").success());
-    output.read_to_string(&mut told).expect("a pipe");
-    assert_eq!(demo.wait().expect("an end").code(), Some(0), "{told}");
-    told
+    output.read_to_string(&mut stdout).expect("a pipe");
+    assert_eq!(demo.wait().expect("an end").code(), Some(0), "{stdout}");
+    stdout
 }
 
 #[test]
 fn the_demo_goes_on_after_ctrl_c_and_says_when_there_was_less_to_find_than_was_wanted() {
     let directory = tempfile::tempdir().expect("a directory");
-    // The whole of it is crawled, in a slow build; and nobody is waited for.
+    // All of it is crawled, in a slow build; so few pages are read, and busy sites are not retried.
     let settings = "[training]\npages_per_site = 4\n[internal]\npage_budget = 3\n\
                     [external]\nsites_per_domain = 1\nmax_deferrals = 0\n";
     fs::write(directory.path().join("small.toml"), settings).expect("settings");
@@ -301,12 +301,12 @@ fn the_demo_goes_on_after_ctrl_c_and_says_when_there_was_less_to_find_than_was_w
         "{first}"
     );
     assert!(!first.contains("and why"), "{first}");
-    let told = String::from_utf8_lossy(&run(&directory, demo).stdout).into_owned();
-    assert!(!told.contains("Learned from"), "{told}");
-    let (before, after) = (shown_as_relevant(&first), shown_as_relevant(&told));
+    let stdout = String::from_utf8_lossy(&run(&directory, demo).stdout).into_owned();
+    assert!(!stdout.contains("Learned from"), "{stdout}");
+    let (before, after) = (shown_as_relevant(&first), shown_as_relevant(&stdout));
     let twice = before.iter().find(|host| after.contains(host));
     assert_eq!(twice, None);
-    let (_, ended) = told
+    let (_, ended) = stdout
         .split_once("It ended before 1,000 were found:\n")
         .expect("a word about it");
     let why = ended.lines().next().expect("a reason");
@@ -372,12 +372,12 @@ fn orderings_are_held_against_the_truth() {
     for row in rows {
         let after = row["after"].as_array().expect("counts");
         for (found, pages) in after.iter().zip([40, 400]) {
-            let figure = |name: &str| found[name].as_u64().expect("a number");
-            assert_eq!(figure("crawls"), 1);
+            let number = |name: &str| found[name].as_u64().expect("a number");
+            assert_eq!(number("crawls"), 1);
             // A crawl is counted after the visit that passes the mark.
-            assert!((pages..pages + 16).contains(&figure("pages")));
-            assert!(figure("right") <= figure("found"));
-            assert!(figure("found") <= figure("decided"));
+            assert!((pages..pages + 16).contains(&number("pages")));
+            assert!(number("right") <= number("found"));
+            assert!(number("found") <= number("decided"));
         }
     }
     let found = |name: &str| {
@@ -390,8 +390,8 @@ fn orderings_are_held_against_the_truth() {
     let table = String::from_utf8_lossy(&table).into_owned();
     let pages = rows[0]["after"][0]["pages"].to_string();
     let row = table.lines().find(|line| line.contains("combined"));
-    let told = row.expect("a row").split_whitespace().nth(1);
-    assert_eq!(told, Some(pages.as_str()), "{table}");
+    let printed = row.expect("a row").split_whitespace().nth(1);
+    assert_eq!(printed, Some(pages.as_str()), "{table}");
     let too_long = table.lines().find(|line| line.chars().count() > 80);
     assert_eq!(too_long, None);
     for (wrong, why) in [
@@ -406,8 +406,8 @@ fn orderings_are_held_against_the_truth() {
         let refused = command.args(["evaluate", "generated"]).args(words).output();
         let refused = refused.expect("an end");
         assert!(!refused.status.success(), "{wrong}");
-        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(told.contains(why), "{wrong}: {told}");
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(stderr.contains(why), "{wrong}: {stderr}");
     }
 }
 

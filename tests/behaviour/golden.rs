@@ -1,6 +1,6 @@
-//! Golden files: what `sitescout archive --read --json` makes of pages of our own writing.
+//! Golden files: the output of `sitescout archive --read --json` for hand-written pages.
 //!
-//! `UPDATE_GOLDEN=1 cargo test golden` writes the expected files anew; read the difference
+//! `UPDATE_GOLDEN=1 cargo test golden` rewrites the expected files; read the difference
 //! before committing it.
 
 use std::fs;

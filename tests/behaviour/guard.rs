@@ -1,10 +1,10 @@
-//! Where the live web may not lead: addresses, ports and names that strangers choose.
+//! Protection against SSRF: the live fetcher connects to no forbidden address, port or name.
 //!
-//! A link, a redirect, a robots.txt and a name server are all in the hands of others. Here
-//! they all try to lead the crawler to this machine, and servers on its own addresses watch
-//! whether anybody comes. What counts is what they saw, and not only what was said.
+//! Links, redirects, robots.txt and name servers are controlled by others. Here they all try to lead
+//! the crawler to this machine, and servers on its own addresses record every connection. Tests
+//! assert what these saw, and not only which error was returned.
 //!
-//! Name servers and servers write into one log, so that a test can tell what came first.
+//! Name servers and servers write into one log, so that a test sees what came first.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,7 +29,7 @@ const ALLOWED: &str = "127.0.0.2";
 const FORBIDDEN: &str = "127.0.0.1";
 const FORBIDDEN_IPV6: &str = "::1";
 
-/// Why some checks say less: nobody listens where a connection must not go.
+/// Why some checks prove less: there is no listener where a connection must not go.
 const NO_IPV6: &str = "only IPv4 is looked at, this machine has no IPv6";
 
 // === servers on this machine ===
@@ -116,7 +116,7 @@ async fn listeners() -> Vec<TcpListener> {
         for (address, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
             match TcpListener::bind((address, port)).await {
                 Ok(listener) => listeners.push(listener),
-                // Somebody else has the port there.
+                // The port is in use there.
                 Err(_) => continue 'ports,
             }
         }
@@ -173,18 +173,18 @@ async fn read_head(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
 struct Crawler {
     live: LiveWeb,
     counted: FetchMetrics,
-    figures: Metrics,
+    metrics: Metrics,
 }
 
 impl Crawler {
     fn new(settings: &FetchSettings) -> Self {
-        let figures = Metrics::new();
-        let counted = FetchMetrics::register(&figures);
+        let metrics = Metrics::new();
+        let counted = FetchMetrics::register(&metrics);
         let live = LiveWeb::new(settings, counted.clone(), None).expect("usable settings");
         Self {
             live,
             counted,
-            figures,
+            metrics,
         }
     }
 
@@ -210,14 +210,14 @@ impl Crawler {
         self.error(address).await.kind
     }
 
-    /// Whether a line stands among the figures of the process.
-    fn has_figure(&self, line: &str) -> bool {
-        self.figures.render().lines().any(|found| found == line)
+    /// Whether the metrics of the process contain a line.
+    fn has_metric(&self, line: &str) -> bool {
+        self.metrics.render().lines().any(|found| found == line)
     }
 }
 
-/// Settings that ask this name server, and may use these ports beside those of the web.
-/// Nobody is waited for, and every request makes a connection of its own.
+/// Settings with this name server, and with these ports beside those of the web. There are no
+/// politeness delays, and every request makes its own connection.
 fn settings(names: &NameServer, ports: &[u16]) -> FetchSettings {
     let mut settings = FetchSettings {
         contact: Some("https://crawler.example/about".to_owned()),
@@ -256,14 +256,14 @@ fn at(addresses: &[&str]) -> Answer {
     Answer::Addresses(addresses.iter().copied().map(ip).collect(), 0)
 }
 
-/// A name server for tests in which nobody should ask it.
+/// A name server for tests in which it should get no query.
 async fn unasked_names(log: &Log) -> NameServer {
     NameServer::start(log, |_| at(&[FORBIDDEN])).await
 }
 
 // === names that lead to forbidden addresses ===
 
-/// One or more of every kind that is not for everybody.
+/// One or more of every kind of address that is not public.
 const NOT_PUBLIC: [&str; 41] = [
     "0.0.0.0",
     "0.1.2.3",
@@ -498,7 +498,7 @@ async fn of_several_addresses_only_those_that_are_allowed_are_connected_to() {
 async fn a_forbidden_address_is_no_way_out_when_the_allowed_one_is_dead() {
     let log = Log::default();
     let machine = Machine::start(&log).await;
-    // Nobody listens on the third address.
+    // There is no listener on the third address.
     let names = NameServer::start(&log, |_| at(&[FORBIDDEN, "127.0.0.3", FORBIDDEN])).await;
     let mut settings = settings_for(&machine, &names);
     let dead = "127.0.0.3/32".parse().expect("a range");
@@ -515,12 +515,12 @@ fn connected() -> String {
 
 // === answers that change ===
 
-/// A name that leads to the allowed address so many times, and then elsewhere.
+/// A name that resolves to the allowed address the given number of times, and then elsewhere.
 async fn rebinding(log: &Log, times: usize, then: &'static str) -> NameServer {
     NameServer::start(log, move |question| {
         match (question.family, question.before < times) {
             (Family::A, true) => at(&[ALLOWED]),
-            // A question for the other family comes only after the change.
+            // A query for the other family comes only after the change.
             _ => at(&[then]),
         }
     })
@@ -528,7 +528,7 @@ async fn rebinding(log: &Log, times: usize, then: &'static str) -> NameServer {
 }
 
 /// The address that was checked is the one connected to: each connection has one look-up
-/// before it, so that a name server gets no chance to change its mind in between.
+/// before it, so that no other answer of the name server is used in between.
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_refused_from_then_on() {
     let log = Log::default();
@@ -703,7 +703,7 @@ async fn a_name_without_an_address_is_no_host() {
     assert_eq!(crawler.counted.pages("no_host"), 2);
 }
 
-/// Whether there is such a host is not known then, so asking again may help. That one
+/// Whether there is such a host is not known then, so a retry may help. That one
 /// family of addresses is missing says nothing about the other.
 #[tokio::test]
 async fn a_name_server_that_fails_does_not_say_that_there_is_no_host() {
@@ -735,7 +735,7 @@ async fn a_name_server_that_fails_does_not_say_that_there_is_no_host() {
     assert_eq!(crawler.counted.pages("dns_failed"), 6);
 }
 
-/// The clock goes on only while nobody has anything to do, so this takes no time.
+/// The paused clock advances only while all tasks are idle, so this takes no time.
 #[tokio::test(start_paused = true)]
 async fn a_silent_name_server_is_waited_for_about_as_long_as_a_connection() {
     let log = Log::default();
@@ -775,7 +775,7 @@ async fn unusual_names_are_looked_up_as_they_are() {
 // === ports ===
 
 #[tokio::test]
-async fn other_ports_are_refused_before_anybody_is_asked() {
+async fn other_ports_are_refused_before_any_request() {
     let log = Log::default();
     let machine = Machine::start(&log).await;
     let names = NameServer::start(&log, |_| at(&[ALLOWED])).await;
@@ -836,7 +836,7 @@ fn without_a_contact_and_without_mapped_hosts_there_is_no_live_web() {
 
 // === redirects ===
 
-/// All of `*.example` is the bad web; other names lead to this machine.
+/// All of `*.example` is the faulty web; other names lead to this machine.
 async fn before_a_bad_web(log: &Log) -> (Pathologies, NameServer, Crawler) {
     let web = Pathologies::start().await;
     let names = unasked_names(log).await;
@@ -912,8 +912,8 @@ async fn a_robots_txt_that_leads_to_a_forbidden_address_defers_the_site() {
         assert_eq!(error.robots_requests, 1, "{host}");
         assert_eq!(web.targets(host), ["/robots.txt"], "the page was not read");
     }
-    let figure = "sitescout_robots_fetched_total{outcome=\"forbidden_address\"} 5";
-    assert!(crawler.has_figure(figure), "{}", crawler.figures.render());
+    let line = "sitescout_robots_fetched_total{outcome=\"forbidden_address\"} 5";
+    assert!(crawler.has_metric(line), "{}", crawler.metrics.render());
     assert_eq!(crawler.counted.pages("deferred"), 5);
 
     // As above: one request on each connection, and none without.
@@ -931,7 +931,7 @@ fn is_deferred(kind: ErrorKind) -> bool {
 
 // === by proxy ===
 
-/// A proxy before a bad web. Its lines in the log are `GET http://site.test/page` and
+/// A proxy in front of a faulty web. Its lines in the log are `GET http://site.test/page` and
 /// `CONNECT site.test:443`, with the credentials after them.
 struct Proxy {
     address: SocketAddr,
@@ -1047,7 +1047,7 @@ async fn pages_are_asked_for_through_the_proxy_and_names_are_left_to_it() {
     let plain = crawler.fetch("http://plain.test/page?a=b").await;
     let plain = plain.expect("a page by the proxy");
     assert_eq!(plain.status.as_u16(), 200);
-    assert_eq!(plain.transfer.address, None, "nobody knows who answered");
+    assert_eq!(plain.transfer.address, None, "the proxy hides the address");
     assert_eq!(crawler.status("https://secure.test/page").await, 200);
     assert_eq!(crawler.status("http://mapped.example/page").await, 200);
     let expected = [
@@ -1076,11 +1076,11 @@ async fn pages_are_asked_for_through_the_proxy_and_names_are_left_to_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_without_a_user_is_told_no_credentials() {
+async fn a_proxy_without_a_user_is_sent_no_credentials() {
     let log = Log::default();
     let web = Pathologies::start().await;
     let proxy = Proxy::start(&log, Proxy::before(&web)).await;
-    // The only name that is looked up is that of the proxy, which may stand anywhere.
+    // The only name that is resolved is that of the proxy, which may have any address.
     let names = unasked_names(&log).await;
     let crawler = Crawler::new(&FetchSettings {
         proxy: Some(ProxySettings {
@@ -1148,7 +1148,7 @@ async fn a_proxy_that_refuses_us_leads_nowhere() {
     });
     for page in ["https://secure.test/", "http://plain.test/"] {
         let error = crawler.error(page).await;
-        // It refuses everybody whom we ask for, so none of them is to blame.
+        // It refuses every request, so no site is to blame.
         let trouble = DeferralCause::OwnTrouble(Trouble::Proxy);
         let is_ours = matches!(error.kind, ErrorKind::Deferred { cause, .. } if cause == trouble);
         assert!(is_ours, "{page}: {error}");

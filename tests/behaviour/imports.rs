@@ -1,4 +1,4 @@
-//! What an import costs.
+//! Memory that an import takes.
 
 use std::fs;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn border_of(sites: u64) -> Vec<String> {
     lines
 }
 
-/// The most memory that the import of so many sites takes, in bytes.
+/// Peak memory of an import of the given number of sites, in bytes.
 fn peak_memory(place: &Place, sites: u64) -> u64 {
     let mut import = place
         .command(&format!("import - --state of-{sites}"))
@@ -65,7 +65,7 @@ fn peak_memory(place: &Place, sites: u64) -> u64 {
 /// cache and the allocator first. One that keeps what it should free takes 4 KB for each of these
 /// sites, one that frees it 1.2 KB.
 #[test]
-#[allow(clippy::print_stdout, reason = "it tells what it has measured")]
+#[allow(clippy::print_stdout, reason = "prints the measurements")]
 fn the_memory_of_an_import_hardly_grows_with_the_dump() {
     if !cfg!(target_os = "linux") {
         return skipped!("only Linux tells the memory of a process in /proc");

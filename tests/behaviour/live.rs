@@ -1,4 +1,4 @@
-//! The live web against a bad one: what comes of each fault, and what the servers saw.
+//! The live fetcher against every fault of `tests/pathologies`: the outcome, and what the servers saw.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 
 use crate::pathologies::{Fault, Pathologies, Reply, RobotsFault, TlsFault};
 
-/// What a server may have written before it noticed that nobody reads: its buffers, and
+/// What a server may have written before it noticed that the client left: its buffers, and
 /// those of the kernel on both sides.
 const IN_FLIGHT: u64 = 4 << 20;
 
-/// A crawler in front of a bad web.
+/// A live fetcher and a faulty web.
 pub(crate) struct Meeting {
     pub(crate) web: Pathologies,
     pub(crate) live: Arc<PageSource>,
@@ -29,7 +29,7 @@ impl Meeting {
         Self::with(|_| {}).await
     }
 
-    /// All of `*.example` leads to the bad web, both ports; there is no pause, and limits
+    /// All of `*.example` resolves to the faulty web, both ports; there is no pause, and limits
     /// are small, but not so small that a busy machine reaches them on good pages.
     pub(crate) async fn with(change: impl FnOnce(&mut FetchSettings)) -> Self {
         let web = Pathologies::start().await;
@@ -94,7 +94,7 @@ async fn every_fault_has_its_outcome_and_stays_within_limits() {
         asked.spawn(async move {
             let host = fault.host();
             let outcome = meeting.outcome(&format!("http://{host}/")).await;
-            // Which limit a busy machine reaches first is chance.
+            // Which limit a busy machine reaches first varies.
             let is_slow = *fault == Fault::TinyChunks && outcome == "too_slow";
             assert!(is_slow || outcome == wanted(*fault), "{fault:?}: {outcome}");
             let targets = meeting.web.targets(&host);
@@ -128,7 +128,7 @@ fn wanted(fault: Fault) -> &'static str {
         | Fault::Http09
         | Fault::EndlessInterim
         | Fault::Upgrade => "malformed",
-        // Cut by us: at the limits, past the headers, past the bytes that tell. Or by them:
+        // Cut by us: at the limits, past the headers, past the sniffed bytes. Or by them:
         // what came before the break is kept, as browsers do.
         Fault::EndlessBody
         | Fault::EndlessLength
@@ -261,7 +261,7 @@ fn wanted_by_robots(fault: RobotsFault) -> (&'static str, &'static str) {
         | RobotsFault::Resets
         | RobotsFault::RedirectPrivate
         | RobotsFault::Delay3600
-        // What a gatekeeper says is not what the site says.
+        // The response of a gatekeeper is not the site's.
         | RobotsFault::ChallengeHeader
         | RobotsFault::ChallengeHeader200
         | RobotsFault::ChallengeHeader302

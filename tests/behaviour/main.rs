@@ -1,5 +1,5 @@
-//! Behaviour at the doors: real files, the real binary. One binary, because linking many
-//! is what makes tests slow.
+//! Behaviour seen from outside: real files, servers on loopback, the real binary. One test binary,
+//! because linking many is what makes tests slow.
 
 // === the archive as a fetcher ===
 mod archive;
@@ -54,7 +54,7 @@ mod commands;
 mod settings;
 mod topics;
 
-// === real websites, where they are at hand ===
+// === real websites, where available ===
 mod corpora;
 
 // === servers and files for tests ===

@@ -1,5 +1,5 @@
-//! How the live web is asked: who we say we are, how often, and on how many connections.
-//! Judged by what the servers saw.
+//! Politeness of the live fetcher: identification, rate and number of connections, judged by what
+//! the servers saw.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn gaps(meeting: &Meeting, host: &str) -> Vec<Duration> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn we_say_who_we_are_and_carry_nothing_along() {
+async fn requests_name_the_crawler_and_carry_no_cookies_or_referrer() {
     let meeting = Meeting::new().await;
     for path in ["/", "/?c=1", "/again"] {
         let page = format!("http://cookie-wall.example{path}");
@@ -59,7 +59,7 @@ async fn one_request_at_a_time_with_a_pause_in_between() {
     let mut asked = JoinSet::new();
     for number in 0..8 {
         let meeting = Arc::clone(&meeting);
-        // Two spellings of one site, by both schemes, share its turns.
+        // Two spellings of one site, over both schemes, share its rate limit.
         let scheme = ["http", "https"][number % 2];
         let www = ["", "www."][number / 2 % 2];
         asked.spawn(async move {
@@ -126,7 +126,7 @@ async fn a_crawl_delay_beyond_the_longest_wait_is_scheduled_and_not_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_to_be_left_alone_is_left_alone() {
+async fn retry_after_is_obeyed() {
     let meeting = Meeting::new().await;
     for host in ["throttled-429.example", "throttled-503.example"] {
         let page = url(&format!("http://{host}/"));
@@ -179,7 +179,7 @@ async fn robots_that_cannot_be_had_are_not_asked_for_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_host_holds_up_nobody_else() {
+async fn a_slow_host_holds_up_no_other_host() {
     let meeting = Arc::new(Meeting::new().await);
     let slow = {
         let meeting = Arc::clone(&meeting);
@@ -231,7 +231,7 @@ async fn connections_are_used_again_bounded_and_closed_when_idle() {
     until(|| meeting.web.connections_open() == 0).await;
 }
 
-/// Waits for what must come.
+/// Waits until a condition holds.
 async fn until(is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {

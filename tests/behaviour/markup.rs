@@ -222,7 +222,7 @@ fn headings_end_where_they_end() {
 }
 
 #[test]
-fn nofollow_is_heard_on_links_and_pages() {
+fn nofollow_is_obeyed_on_links_and_pages() {
     let one = html("<a href=x rel='NoFollow noopener'>");
     assert!(one.intrinsic_links[0].nofollow && !one.robots.nofollow);
     for rel in ["ugc", "sponsored"] {

@@ -1,13 +1,11 @@
-//! A name server on 127.0.0.1: a closure says where each name leads, and a log keeps what
-//! was asked.
+//! A name server on 127.0.0.1: a closure answers the queries, and a log keeps them.
 //!
-//! Written by hand, because a library would not give answers that lie, change or are not
-//! even answers.
+//! Written by hand, because a library would not send answers that lie, change or are malformed.
 //!
-//! Resolvers repeat a question whose answer is late, under the same number. A repetition is
-//! answered, but neither logged nor counted, so that a busy machine changes no log. Numbers
-//! are random and may come twice, so it counts as one only if nothing was logged since: a
-//! test that asks the same twice in a row notes something in between.
+//! Resolvers repeat a query whose answer is late, with the same ID. A repetition is answered, but
+//! neither logged nor counted, so that a busy machine changes no log. IDs are random and may occur
+//! twice, so it counts as a repetition only if nothing was logged since: a test that sends the same
+//! query twice in a row logs something in between.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,12 +25,12 @@ pub(crate) struct NameServer {
     tasks: [AbortHandle; 2],
 }
 
-/// What is asked.
+/// A query.
 pub(crate) struct Question {
     /// Without the dot at its end.
     pub(crate) name: String,
     pub(crate) family: Family,
-    /// How often the same was asked before.
+    /// Number of earlier queries for the same.
     pub(crate) before: usize,
 }
 
@@ -43,11 +41,11 @@ pub(crate) enum Family {
 }
 
 pub(crate) enum Answer {
-    /// Of these addresses those of the family that was asked for, valid for some seconds.
+    /// Of these addresses those of the requested family, valid for some seconds.
     Addresses(Vec<IpAddr>, u32),
     /// The same, but too long for UDP.
     ByTcp(Vec<IpAddr>),
-    /// The name is another spelling of this one.
+    /// The name is an alias of this one (CNAME).
     Alias(String),
     /// The name exists, and has no address.
     NoData,
@@ -57,7 +55,7 @@ pub(crate) enum Answer {
     Failure,
     /// REFUSED.
     Refusal,
-    /// Bytes after the number of the question that are no answer.
+    /// Bytes after the ID that are no valid answer.
     Noise,
     /// Nothing.
     Silence,
@@ -67,7 +65,7 @@ pub(crate) enum Answer {
 struct Zone {
     answer: Box<dyn Fn(&Question) -> Answer + Send + Sync>,
     log: Log,
-    /// The number of the last question, and how many there were.
+    /// The ID of the last query, and the number of queries.
     asked: Mutex<BTreeMap<(String, Family), (u16, usize)>>,
 }
 
@@ -125,7 +123,7 @@ async fn sockets() -> (UdpSocket, TcpListener) {
         let datagrams = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let datagrams = datagrams.expect("a free port");
         let address = datagrams.local_addr().expect("a bound socket");
-        // Somebody else may have the same port for TCP.
+        // The same port may be in use for TCP.
         if let Ok(streams) = TcpListener::bind(address).await {
             return (datagrams, streams);
         }
@@ -136,7 +134,7 @@ async fn serve_datagrams(socket: UdpSocket, zone: Arc<Zone>) {
     let mut message = [0; 4096];
     while let Ok((length, peer)) = socket.recv_from(&mut message).await {
         if let Some(reply) = zone.reply(&message[..length], false) {
-            // Whoever asked may have gone.
+            // The client may have gone.
             let _ = socket.send_to(&reply, peer).await;
         }
     }
@@ -170,11 +168,11 @@ async fn serve_stream(mut stream: TcpStream, zone: Arc<Zone>) {
 /// Length of the header, and where the question begins.
 const HEADER: usize = 12;
 
-/// The bit that says that UDP was too small.
+/// The TC bit: the answer was too long for UDP.
 const TRUNCATED: u16 = 0x0200;
 
 impl Zone {
-    /// The reply to a message, if it is a question that wants one.
+    /// The reply to a message, if it is a query.
     fn reply(&self, message: &[u8], by_tcp: bool) -> Option<Vec<u8>> {
         let id = u16::from_be_bytes(*message.first_chunk()?);
         let (name, end) = read_name(message)?;
@@ -201,7 +199,7 @@ impl Zone {
             Answer::Noise => return Some([&message[..2], &[0xff; 40]].concat()),
             Answer::Silence => return None,
         };
-        // An answer, by a server that asks others, to one that wants that.
+        // QR, RA and RD: an answer of a recursive server to a recursive query.
         let flags: u16 = 0x8180 | flags;
         let count = u16::try_from(records.len()).expect("few records");
         let mut reply = Vec::new();
@@ -213,7 +211,7 @@ impl Zone {
         Some(reply)
     }
 
-    /// Logs a question, and says how often it was asked before.
+    /// Logs a query; returns the number of earlier ones for the same.
     fn count(&self, id: u16, name: &str, family: Family, by_tcp: bool) -> usize {
         let kind = match family {
             Family::A => "A",
@@ -233,7 +231,7 @@ impl Zone {
     }
 }
 
-/// The name in the question, in lower case, and where it ends.
+/// The name in the query, in lower case, and where it ends.
 fn read_name(message: &[u8]) -> Option<(String, usize)> {
     let mut labels = Vec::new();
     let mut at = HEADER;
@@ -268,12 +266,12 @@ fn address_records(addresses: &[IpAddr], family: Family, ttl: u32) -> Vec<Vec<u8
     records.collect()
 }
 
-/// A record of the name that was asked for.
+/// A record of the queried name.
 fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).expect("short data");
     let mut bytes = vec![0xc0, 12];
     bytes.extend(kind.to_be_bytes());
-    // The internet.
+    // Class IN.
     bytes.extend([0, 1]);
     bytes.extend(ttl.to_be_bytes());
     bytes.extend(length.to_be_bytes());

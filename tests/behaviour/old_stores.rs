@@ -1,4 +1,4 @@
-//! Stores that earlier versions have written open as they are.
+//! Stores written by earlier versions can be opened as they are.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,7 @@ use serde_json::Value;
 use crate::crawling::{Place, lines, text};
 use crate::fixture;
 
-/// A store in the midst of its work, as a version has left it that was killed, and everything that
-/// the same version said to be in it.
+/// A store of a killed crawl of an earlier version, and the dump that the same version made of it.
 struct OldStore {
     place: Place,
     said: Vec<Value>,
@@ -75,7 +74,7 @@ fn rename(name: &mut Value) {
 }
 
 #[test]
-fn a_store_of_the_first_version_says_what_it_always_said() {
+fn a_store_of_the_first_version_has_the_same_content() {
     let OldStore { place, said } = OldStore::of("version-1");
     let dump = place.run("export --everything --state state");
     assert!(dump.status.success(), "{}", text(&dump.stderr));

@@ -1,4 +1,4 @@
-//! What other programs write is read: wget, warcio, Common Crawl.
+//! Archives written by other programs are read: wget, warcio, Common Crawl.
 
 use sitescout::fetch::Archive;
 use sitescout::web::PageUrl;
@@ -65,7 +65,7 @@ fn revisits_of_wget_are_answered_from_the_first_archive() {
 }
 
 /// Common Crawl stores bodies decoded and renames the headers that no longer hold; every
-/// response stands between its request and its metadata.
+/// response comes between its request and its metadata.
 #[test]
 fn archives_in_the_manner_of_common_crawl_are_read() {
     let http = "HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: chunked\r\nX-Crawler-Content-Encoding: gzip\r\n\

@@ -1,4 +1,4 @@
-//! No site is blamed for what is wrong on our side: the network, the proxy, the clock.
+//! Local failures (network, proxy, clock) are not recorded as failures of sites.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -38,7 +38,7 @@ struct Outage {
     began: Option<Instant>,
     /// Whether all sites are over TLS, and plain HTTP only leads there.
     is_encrypted: bool,
-    /// Whether the site of this number answers so long after the beginning.
+    /// Whether the site of this number answers at this time after the start.
     answers: fn(usize, Duration) -> bool,
     /// How requests fail otherwise, and after how long.
     failure: Failure,
@@ -98,8 +98,8 @@ type Failure = fn(&PageUrl) -> ErrorKind;
 
 struct Crawled {
     verdicts: BTreeMap<usize, Verdict>,
-    /// Troubles as they came and went.
-    told: Vec<Option<Trouble>>,
+    /// Local failures as they were reported; none is their end.
+    troubles: Vec<Option<Trouble>>,
     failed: usize,
     deferred: u64,
 }
@@ -119,7 +119,7 @@ impl Outage {
     }
 }
 
-/// Crawls so many sites through an outage, with so many crawlers, in paused time.
+/// Crawls `sites` sites with the given number of crawlers through an outage, in paused time.
 fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled {
     let model = model();
     let mut settings = Settings::default();
@@ -134,16 +134,16 @@ fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled 
         let web = Arc::new(web);
         let store = Arc::new(KeyValueStore::in_memory().expect("it works"));
         let slots = CrawlerSlots::new(settings.external.crawlers);
-        let told: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
+        let troubles: Arc<Mutex<Vec<Option<Trouble>>>> = Arc::default();
         let crawl = TopicCrawl::new("sailing", model, &settings).expect("a fit model");
         let metrics = CrawlMetrics::register(&Metrics::new());
-        let heard = Arc::clone(&told);
+        let log = Arc::clone(&troubles);
         let opening = crawl.open(store.clone(), web.clone(), &metrics, &slots);
         let external = opening.await;
         let external = external
             .expect("it works")
             .with_trouble_listener(Box::new(move |now| {
-                heard.lock().expect("it works").push(now);
+                log.lock().expect("it works").push(now);
             }));
         let (_, topic) = store.topics().await.expect("it works").remove(0);
         let new = (0..sites).map(|number| NewSite {
@@ -165,7 +165,7 @@ fn crawl_through((sites, crawlers): (usize, usize), mut web: Outage) -> Crawled 
                 .into_iter()
                 .map(|judged| (number_of(&judged.site.to_string()), judged.verdict))
                 .collect(),
-            told: told.lock().expect("it works").clone(),
+            troubles: troubles.lock().expect("it works").clone(),
             failed: web.failed.load(Ordering::Relaxed),
             deferred: totals.deferred,
         }
@@ -224,14 +224,14 @@ fn half_an_hour_without_a_network_costs_no_site_its_verdict() {
         let failed = crawled.failed;
         println!("{name}: {lost} of {sites} sites lost, {failed} requests failed");
         assert!(lost <= sites / 50, "{name}: {lost} of {sites} lost");
-        assert_eq!(crawled.told, [Some(trouble), None], "{name}");
+        assert_eq!(crawled.troubles, [Some(trouble), None], "{name}");
         // Those under way with their retries and other entrances, sixteen in a row, and a probe
         // every few seconds: not the whole border again and again.
         assert!(failed < 3_000, "{name}: {failed}");
     }
 }
 
-/// Forty dead sites in a row are no trouble of ours while other sites answer.
+/// Forty dead sites in a row are no local failure while other sites answer.
 #[test]
 fn dead_sites_are_dead_however_many_come_together() {
     // They take longer to fail than the others to answer.
@@ -243,7 +243,7 @@ fn dead_sites_are_dead_however_many_come_together() {
     let crawled = crawl_through((60, 64), web);
     assert_eq!(crawled.relevant(), (0..20).collect::<Vec<_>>());
     assert_eq!(crawled.unreachable(), (20..60).collect::<Vec<_>>());
-    assert_eq!(crawled.told, [], "nothing is wrong with us");
+    assert_eq!(crawled.troubles, [], "nothing is wrong with us");
 }
 
 /// The sites that answered, among them the one that others are compared with, die before forty dead
@@ -261,8 +261,13 @@ fn a_reference_that_dies_does_not_stop_the_crawl() {
     let relevant = crawled.relevant();
     assert!((60..80).all(|number| relevant.contains(&number)));
     assert_eq!(relevant.len() + crawled.unreachable().len(), 80);
-    assert_eq!(crawled.told.first(), Some(&Some(Trouble::Network)));
-    assert_eq!(crawled.told.last(), Some(&None), "{:?}", crawled.told);
+    assert_eq!(crawled.troubles.first(), Some(&Some(Trouble::Network)));
+    assert_eq!(
+        crawled.troubles.last(),
+        Some(&None),
+        "{:?}",
+        crawled.troubles
+    );
 }
 
 /// A handful of start sites and no network: nothing is known about them, so they are tried again.
@@ -285,7 +290,7 @@ fn a_few_dead_sites_at_the_end_are_judged_while_a_reference_answers() {
     let crawled = crawl_through((12, 2), web);
     assert_eq!(crawled.relevant(), (0..8).collect::<Vec<_>>());
     assert_eq!(crawled.unreachable(), (8..12).collect::<Vec<_>>());
-    assert_eq!(crawled.told, [], "nothing is wrong with us");
+    assert_eq!(crawled.troubles, [], "nothing is wrong with us");
 }
 
 /// The clock is wrong for half an hour, on a web as it is: plain HTTP leads to the encrypted site, and
@@ -313,7 +318,7 @@ fn a_clock_that_is_set_right_costs_no_site_its_verdict() {
     let crawled = crawl_through((200, 64), web);
     assert_eq!(crawled.relevant().len(), 200, "{:?}", crawled.verdicts);
     assert_eq!(crawled.deferred, 0);
-    assert_eq!(crawled.told, [Some(Trouble::Clock), None]);
+    assert_eq!(crawled.troubles, [Some(Trouble::Clock), None]);
 }
 
 impl Crawled {
@@ -380,7 +385,7 @@ fn a_daemon_whose_proxy_is_down_says_so_and_goes_on_when_it_is_back() {
     let definition = fs::read_to_string(&topic).expect("a topic");
     let (before, _) = definition.split_once("start_sites").expect("start sites");
     fs::write(&topic, format!("{before}start_sites = [{starts}]\n")).expect("a topic");
-    // A port that nobody listens at any more.
+    // A port without a listener.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let proxy = listener.local_addr().expect("an address");
     drop(listener);
@@ -394,21 +399,21 @@ fn a_daemon_whose_proxy_is_down_says_so_and_goes_on_when_it_is_back() {
     );
     fs::write(place.path("daemon.toml"), settings).expect("settings");
     let daemon = Daemon::start(&place);
-    let served = daemon.hear("the API is served");
+    let served = daemon.logs("the API is served");
     let api = served["fields"]["address"]
         .as_str()
         .expect("an address")
         .to_owned();
-    daemon.hear("the proxy cannot be reached");
+    daemon.logs("the proxy cannot be reached");
     daemon.shows("sitescout_own_trouble{cause=\"proxy\",topic=\"boats\"} 1");
     let shown = read_topics(&api);
     assert_eq!(shown["state"], "crawling");
     assert_eq!(shown["trouble"], "proxy");
     let advice = shown["trouble_advice"].as_str().expect("advice");
     assert!(advice.contains("`proxy` in [fetch]"), "{advice}");
-    assert_eq!(shown["undecided"], 0, "nobody is given up");
+    assert_eq!(shown["undecided"], 0, "no site is abandoned");
     serve_as_proxy(TcpListener::bind(proxy).expect("the same port"));
-    daemon.hear("the trouble is over");
+    daemon.logs("the trouble is over");
     daemon.shows("sitescout_own_trouble{cause=\"proxy\",topic=\"boats\"} 0");
     daemon.shows("sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1");
     let shown = read_topics(&api);
@@ -497,18 +502,18 @@ fn many_expired_certificates_at_once_are_our_clock() {
         .expect("a process");
     let errors = BufReader::new(child.stderr.take().expect("a pipe"));
     let begin = Instant::now();
-    let told = errors
+    let complaint = errors
         .lines()
         .map_while(Result::ok)
         .find(|line| line.contains("check its clock"));
-    assert!(told.is_some() && begin.elapsed() < LONGEST);
+    assert!(complaint.is_some() && begin.elapsed() < LONGEST);
     let pid = child.id().to_string();
     let stopped = std::process::Command::new("kill")
         .args(["-TERM", &pid])
         .status();
     assert!(stopped.expect("a shell").success());
     let output = child.wait_with_output().expect("an end");
-    assert_eq!(text(&output.stdout), "", "nobody is judged");
+    assert_eq!(text(&output.stdout), "", "no site is judged");
     let kept = lines(&place.run("export --topic boats --format jsonl --all --state state"));
     assert!(kept.is_empty(), "{kept:?}");
     let visited = hosts.iter().filter(|host| web.hellos(host) > 0).count();
@@ -518,7 +523,7 @@ fn many_expired_certificates_at_once_are_our_clock() {
     );
 }
 
-/// Moves every verdict of a store by so many days.
+/// Moves every verdict of a store by `days` days.
 fn move_verdicts(place: &Place, from: &str, to: &str, days: i64) {
     let dump = text(
         &place
@@ -548,7 +553,7 @@ fn a_clock_that_cannot_be_right_refuses_the_start_unless_it_is_accepted() {
     let day = 1;
     let year = 365;
     for (state, days, is_refused) in [
-        // The verdicts are of tomorrow: the clock is behind by a day at most.
+        // The verdicts are dated tomorrow: the clock is behind by a day at most.
         ("tomorrow", day - 1, false),
         ("future", 20 * year, true),
         ("next-week", 7 * day, true),
@@ -557,17 +562,17 @@ fn a_clock_that_cannot_be_right_refuses_the_start_unless_it_is_accepted() {
     ] {
         move_verdicts(&place, "right", state, days);
         let started = place.run(&format!("{crawl} --state {state} --max-pages 14"));
-        let told = text(&started.stderr);
+        let stderr = text(&started.stderr);
         if !is_refused {
-            assert!(started.status.success(), "{state}: {told}");
+            assert!(started.status.success(), "{state}: {stderr}");
             let (before, after) = (evidence(&place, "right"), evidence(&place, state));
             assert!(before.is_subset(&after), "{state}: evidence was forgotten");
             continue;
         }
-        assert_eq!(started.status.code(), Some(78), "{state}: {told}");
-        assert!(told.contains("--accept-clock"), "{told}");
+        assert_eq!(started.status.code(), Some(78), "{state}: {stderr}");
+        assert!(stderr.contains("--accept-clock"), "{stderr}");
         assert_eq!(text(&started.stdout), "", "{state}: nothing is judged");
-        // Looking is always allowed.
+        // Reading is always allowed.
         let listed = place.run(&format!("export --topic sailing --all --state {state}"));
         assert!(listed.status.success());
         let accepted = place.run(&format!("{crawl} --state {state} --accept-clock"));

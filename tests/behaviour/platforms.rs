@@ -1,5 +1,5 @@
-//! Platforms: who is an author of their own, for the share of a domain and for ranks, also in
-//! stores that were written when less was known.
+//! Platforms: each host below one counts as a domain of its own, for shares of the border and for
+//! ranks, also in stores written before the platform was known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ async fn enter(shelf: &Shelf, hosts: &[String]) -> usize {
     shelf.enter(&hosts, false).await
 }
 
-/// By hand: three blogs recommend with 0.9 and somebody else with 0.1; as four domains that is
+/// By hand: three blogs recommend with 0.9 and another site with 0.1; as four domains that is
 /// 0.7 on average, as two it would be 0.5.
 #[tokio::test]
 async fn blogs_of_one_platform_are_domains_of_their_own() {
@@ -80,10 +80,10 @@ async fn blogs_of_one_platform_are_domains_of_their_own() {
     }
 }
 
-/// A store that was written when nobody knew of the platform: by hand, two sites of it with 0.9
+/// A store that was written before the platform was known: by hand, two sites of it with 0.9
 /// and another one with 0.1 weigh 0.5 as two domains and 0.633 as three.
 #[tokio::test]
-async fn a_store_of_before_is_counted_anew() {
+async fn an_older_store_is_recounted() {
     for shelf in Shelf::all().await {
         assert_eq!(enter(&shelf, &below("farm.test")).await, 3);
         shelf.enter(&["honest.test", "leads.farm.test"], true).await;
@@ -105,7 +105,7 @@ async fn a_store_of_before_is_counted_anew() {
         assert_eq!((after.edges, after.domains), (3, 3));
         assert!(is_near(after.global, 1.9 / 3.0), "{after:?}");
         assert_eq!(standing(&shelf, "rival.org").await, rival, "nothing moved");
-        // Who recommends once more is not counted twice.
+        // A further site of the platform counts once.
         shelf
             .judge(
                 "h2.farm.test",
@@ -135,7 +135,7 @@ async fn a_store_of_before_is_counted_anew() {
 
 /// The same out of a dump, whose counts and sums are those of before.
 #[tokio::test]
-async fn a_dump_of_before_is_counted_anew() {
+async fn an_older_dump_is_recounted() {
     let store = KeyValueStore::in_memory().expect("memory");
     let shelf = Shelf::over(store, None).await;
     enter(&shelf, &below("tumblr.com")[..3]).await;
@@ -224,8 +224,8 @@ fn a_crawl_takes_up_every_author_of_a_platform() {
             .args(arguments.split_whitespace())
             .output()
             .expect("an end");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
         let mut judged: BTreeMap<&str, usize> = BTreeMap::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
@@ -235,7 +235,7 @@ fn a_crawl_takes_up_every_author_of_a_platform() {
             }
         }
         let judged: Vec<usize> = domains.iter().map(|domain| judged[domain]).collect();
-        assert_eq!(judged, wanted, "{told}");
+        assert_eq!(judged, wanted, "{stderr}");
     }
     // What is no domain is refused, with its place.
     for wrong in ["'*.example.org'", "'192.0.2.1'", "'org'", "7"] {
@@ -249,8 +249,8 @@ fn a_crawl_takes_up_every_author_of_a_platform() {
             .args(["check-config", "c.toml"])
             .output()
             .expect("an end");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(78), "{wrong}: {told}");
-        assert!(told.contains("a list of domains"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{wrong}: {stderr}");
+        assert!(stderr.contains("a list of domains"), "{stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! A site under which the process dies must not kill it for ever.
+//! A site that crashes the process is not visited at every start for ever.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,15 +24,14 @@ fn other(number: usize) -> String {
     format!("other-{number}.example")
 }
 
-/// A web with a site that has the crawler killed as soon as its homepage is asked for, while it is
-/// deadly.
+/// A web with a site whose homepage kills the crawler when requested, while it is deadly.
 struct Web {
     _runtime: Runtime,
     served: Pathologies,
-    /// Hears that the deadly page was asked for.
+    /// Receives an item when the deadly page is requested.
     deadly: Receiver<()>,
     is_deadly: Arc<Mutex<bool>>,
-    /// The hosts whose homepage was asked for, in order.
+    /// The hosts whose homepage was requested, in order.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -87,7 +86,7 @@ impl Web {
         }
     }
 
-    /// The hosts asked for since this was last asked.
+    /// The hosts requested since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().expect("no panic in between"))
     }
@@ -110,8 +109,8 @@ fn crawl_of(web: &Web, place: &Place) -> String {
     "crawl boats --json --config live.toml --crawlers 3 --models models --state state".to_owned()
 }
 
-/// Crawls until the deadly page is asked for, and kills the process then. Says which hosts were
-/// judged, and which were asked for.
+/// Crawls until the deadly page is requested, and kills the process then. Returns the hosts that were
+/// judged, and those requested.
 fn kill_once(web: &Web, place: &Place, crawl: &str) -> (BTreeSet<String>, Vec<String>) {
     let mut command = place.command(crawl);
     let child = command
@@ -122,7 +121,7 @@ fn kill_once(web: &Web, place: &Place, crawl: &str) -> (BTreeSet<String>, Vec<St
     web.deadly
         .recv_timeout(LONGEST)
         .expect("the deadly page is asked for");
-    // Time enough for others to be asked for, if any are under way.
+    // Time enough for requests to others, if any are under way.
     thread::sleep(Duration::from_millis(500));
     child.kill().expect("a kill");
     let output = child.wait_with_output().expect("an end");
@@ -175,7 +174,7 @@ fn a_site_that_kills_is_visited_alone_and_then_no_more() {
         "it is left alone"
     );
     let kept = lines(&place.run("export --topic boats --format jsonl --all --state state"));
-    assert_eq!(kept.len(), OTHERS + 1, "everybody has a verdict");
+    assert_eq!(kept.len(), OTHERS + 1, "every site has a verdict");
     for line in &kept {
         let is_poison = line["host"] == POISON;
         assert_eq!(line["verdict"] == "undecided", is_poison, "{line}");

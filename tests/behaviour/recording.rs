@@ -1,4 +1,4 @@
-//! The live web from the command line: judged, learned from, recorded and replayed.
+//! The live web from the command line: sites are judged, trained on, recorded and replayed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -33,7 +33,7 @@ impl Coast {
                 answer(&archive, &host, target)
             });
         }
-        // The archive does not know it.
+        // The archive does not have it.
         web.script("lost-marina.example", |_, _| Reply::status(404));
         let directory = tempfile::tempdir().expect("a directory");
         let coast = Self { web, directory };
@@ -64,7 +64,7 @@ fn resolve(address: SocketAddr) -> String {
     format!("[fetch]\nresolve = [{{ host = '*.example', address = '{address}' }}]")
 }
 
-/// What a live server of an archived site would say.
+/// The response of a live server of an archived site.
 pub(crate) fn answer(archive: &Archive, host: &str, target: &str) -> Reply {
     let page: PageUrl = format!("http://{host}{target}")
         .parse()
@@ -113,8 +113,8 @@ async fn what_is_recorded_replays_to_the_same_verdicts() {
     let mut live = classify.to_vec();
     live.extend(["--config", "live.toml", "--record", "out.warc.gz"]);
     let live = coast.run(&live).await;
-    let told = text(&live.stderr);
-    assert!(told.contains("requests and their answers"), "{told}");
+    let stderr = text(&live.stderr);
+    assert!(stderr.contains("requests and their answers"), "{stderr}");
     let live = verdicts(&live);
     assert!(live.len() > 10 && live.iter().any(|(_, verdict, _)| verdict == "\"relevant\""));
     let seen: usize = coast
@@ -124,8 +124,8 @@ async fn what_is_recorded_replays_to_the_same_verdicts() {
         .map(|host| coast.web.requests(host).len())
         .sum();
     assert!(
-        told.contains(&format!("recorded: {seen} requests")),
-        "{seen}: {told}"
+        stderr.contains(&format!("recorded: {seen} requests")),
+        "{seen}: {stderr}"
     );
 
     // For readers that are not ours; `.ci/run` has one.
@@ -145,7 +145,7 @@ async fn what_is_recorded_replays_to_the_same_verdicts() {
     );
 }
 
-/// Live, robots.txt keeps pages from being asked for; in the recording they are missing.
+/// Live, robots.txt keeps pages from being requested; in the recording they are missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn sites_with_rules_replay_to_the_same_verdicts() {
     let coast = Coast::serve().await;
@@ -207,7 +207,7 @@ async fn a_recording_is_never_overwritten() {
         fs::read(coast.path("out.warc")).expect("still there"),
         b"mine"
     );
-    assert!(coast.web.all_hosts().is_empty(), "nobody was asked");
+    assert!(coast.web.all_hosts().is_empty(), "no request was sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,13 +268,13 @@ async fn the_live_web_is_refused_without_a_contact() {
     let classify = ["classify", "--model", MODEL, "example.org"];
     let output = coast.run(&classify).await;
     assert_eq!(output.status.code(), Some(78));
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     for wanted in [
         "refused without a contact",
         "`contact` in [fetch]",
         "--config",
     ] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(stderr.contains(wanted), "{stderr}");
     }
     assert_eq!(text(&output.stdout), "");
     let train = [
@@ -299,7 +299,7 @@ async fn the_live_web_is_refused_without_a_contact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_that_cannot_be_used_are_told() {
+async fn certificates_that_cannot_be_used_are_reported() {
     let coast = Coast::serve().await;
     for (name, content, wanted) in [
         ("missing.pem", None, "missing.pem"),
@@ -327,10 +327,10 @@ async fn certificates_that_cannot_be_used_are_told() {
         ];
         let output = coast.run(&arguments).await;
         assert_eq!(output.status.code(), Some(78), "{name}");
-        let told = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(
-            told.contains(wanted) && told.contains("`ca_file`"),
-            "{told}"
+            stderr.contains(wanted) && stderr.contains("`ca_file`"),
+            "{stderr}"
         );
     }
 }

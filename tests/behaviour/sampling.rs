@@ -1,5 +1,4 @@
-//! One site through the internal crawler: what it reads, what it leaves alone, what it
-//! reports.
+//! The internal crawler on one site: which pages it reads and skips, and what it reports.
 
 use std::sync::Arc;
 
@@ -256,7 +255,7 @@ fn frames_do_not_stand_for_the_whole_site() {
 }
 
 #[test]
-fn other_spellings_of_the_entrance_are_tried_while_nobody_answers() {
+fn other_spellings_of_the_entrance_are_tried_while_none_answers() {
     let web = Arc::new(ScriptedWeb::default().page("http://else.example/", "x"));
     let fallback = |text: &str| text.parse().expect("an address");
     let order = SiteVisit {
@@ -436,7 +435,7 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
     assert_eq!(
         asked(Arc::new(LastFirst)),
         ["/", "/links.html", "/b", "/a"],
-        "one that nobody knows"
+        "an order from outside the crate"
     );
 }
 
@@ -499,7 +498,7 @@ fn training_reads_the_first_pages_breadth_first() {
         .iter()
         .map(|page| page.kind.name())
         .collect();
-    // /c says what /b said, and is left out.
+    // /c repeats /b, and is left out.
     assert_eq!(kinds, ["homepage", "homepage", "inner", "inner", "deep"]);
     assert_eq!(read_for_training(&web, 2).sites[0].pages.len(), 2);
 }
@@ -521,7 +520,7 @@ fn training_leaves_a_site_whose_gatekeeper_answers_page_after_page() {
 }
 
 #[test]
-fn training_tells_sites_that_lead_away_from_those_that_cannot_be_reached() {
+fn training_distinguishes_sites_that_lead_away_from_those_that_cannot_be_reached() {
     let away = [("location", "http://elsewhere.example/")];
     let web = Arc::new(ScriptedWeb::default().answer(SITE, 301, &away));
     let corpus = read_for_training(&web, 25);
@@ -566,7 +565,7 @@ fn training_asks_again_only_for_what_could_not_be_read() {
         runtime.expect("a runtime").block_on(reading)
     };
     let corpus = read(&[&first, &second]);
-    // The one that is nowhere is tried by all the names of its homepage, each time.
+    // The unreachable one is tried with all spellings of its homepage, each time.
     let asked = (first.asked().len(), second.asked().len());
     let entrances = second.asked().len() - 1;
     assert_eq!(asked, (1 + 2 * entrances, 1 + entrances));

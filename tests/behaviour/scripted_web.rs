@@ -1,5 +1,5 @@
-//! A web in memory that remembers what it was asked for, and a model of two topics that
-//! speak in clear words: sailing and baking.
+//! A web in memory that logs its requests, and a model of two topics with distinct words: sailing
+//! and baking.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::LIMITS;
 #[derive(Default)]
 pub(crate) struct ScriptedWeb {
     pages: BTreeMap<String, (StatusCode, HeaderMap, Bytes)>,
-    /// Where robots.txt lets nobody in.
+    /// Hosts whose robots.txt disallows everything.
     closed: Option<&'static str>,
     asked: Mutex<Vec<String>>,
 }
@@ -73,7 +73,7 @@ impl ScriptedWeb {
         self.pages.insert(url.to_owned(), (status, map, body));
     }
 
-    /// The paths asked for, in order.
+    /// The requested paths, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("no panic in between").clone()
     }
@@ -123,12 +123,12 @@ fn some_words(words: &[&str; 12], from: usize) -> String {
     some.join(" ")
 }
 
-/// A page that speaks for the topic.
+/// A page on the topic.
 pub(crate) fn sailing(from: usize, links: &[&str]) -> String {
     body(&some_words(&SAILING, from), links)
 }
 
-/// A page that speaks against it.
+/// A page on the other topic.
 pub(crate) fn baking(from: usize, links: &[&str]) -> String {
     body(&some_words(&BAKING, from), links)
 }
@@ -191,7 +191,7 @@ pub(crate) fn visit(
     visit_by(web, visit, settings, Arc::new(LinkPagesFirst))
 }
 
-/// The same, in an order of pages.
+/// The same, with a page order.
 pub(crate) fn visit_by(
     web: &Arc<ScriptedWeb>,
     visit: SiteVisit,

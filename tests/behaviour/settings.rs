@@ -1,4 +1,4 @@
-//! Settings: the shipped file, and what is wrong with other ones.
+//! Settings: the shipped file is the default, and wrong files are refused with reasons.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ fn wrong_settings_for_the_live_web_say_what_would_be_right() {
 }
 
 #[test]
-fn relevant_sites_are_looked_at_again_after_a_time_or_never() {
+fn relevant_sites_are_rechecked_after_a_time_or_never() {
     let recheck_after = |value: &str| {
         let text = format!("[external]\nrecheck_after = {value}\n");
         Settings::parse(&text).map(|settings| settings.external.recheck_after)
@@ -181,7 +181,7 @@ fn relevant_sites_are_looked_at_again_after_a_time_or_never() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_with_their_places() {
+fn all_problems_are_reported_at_once_with_their_places() {
     let text = "\
 [log]
 levle = \"info\"

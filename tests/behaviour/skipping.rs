@@ -1,5 +1,4 @@
-//! A check that is skipped says so, is counted, and ends `.ci/run` with an error unless it is named
-//! there.
+//! A skipped check is printed and counted, and makes `.ci/run` fail unless it is listed there.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +34,7 @@ fn skipped_lines(printed: &[u8]) -> Vec<String> {
 #[test]
 fn skipped_checks_are_printed_though_they_pass_and_are_counted_for_their_run_alone() {
     let this_run = TestRun::of(std::process::id());
-    // A process of the same number, which has long ended.
+    // A process with the same ID, which has long ended.
     let old = directory().join(format!("{}-1", std::process::id()));
     fs::create_dir_all(directory()).expect("a target directory");
     fs::write(&old, "skipped: long ago: it was another run\n").expect("room");
@@ -46,7 +45,7 @@ fn skipped_checks_are_printed_though_they_pass_and_are_counted_for_their_run_alo
         assert!(text(&tests.stdout).contains("3 passed"), "they are run");
         assert_eq!(skipped_lines(&tests.stderr), WITHOUT_CORPORA);
         assert_eq!(this_run.take(), WITHOUT_CORPORA);
-        assert_eq!(this_run.take(), [""; 0], "they are told once");
+        assert_eq!(this_run.take(), [""; 0], "they are printed once");
     }
     assert!(!old.exists(), "runs that have ended are forgotten");
 
@@ -82,25 +81,25 @@ fn ci_fails_if_a_check_is_skipped_that_is_not_named() {
     };
     let corpora = "behaviour::corpora::a: SITESCOUT_CORPORA is not set";
     let package = "package: only root can do it";
-    // A test that is run alone stands in the same line.
+    // The output of a test that is run alone is on the same line.
     let log = format!(
         "test a ... skipped: {corpora}\nok\n\nskipped: {corpora}\n1 check skipped\nskipped: {package}\n"
     );
     assert_eq!(judged("0 checks skipped\n", &[]), (Some(0), String::new()));
     let both = judged(&log, &[corpora, package]);
     assert_eq!(both, (Some(0), String::new()));
-    let (code, told) = judged(&log, &[corpora]);
+    let (code, output) = judged(&log, &[corpora]);
     assert_eq!(code, Some(1));
-    assert_eq!(told, format!("skipped, and must not be: {package}\n"));
+    assert_eq!(output, format!("skipped, and must not be: {package}\n"));
     // The same check for another reason, and part of a name.
     let others = ["behaviour::corpora::a: a debug build", "package", package];
-    let (code, told) = judged(&log, &others);
+    let (code, output) = judged(&log, &others);
     assert_eq!(code, Some(1));
-    assert_eq!(told, format!("skipped, and must not be: {corpora}\n"));
-    let (code, told) = judged("test result: ok\n", &[]);
-    assert_eq!(code, Some(1), "nobody has counted");
+    assert_eq!(output, format!("skipped, and must not be: {corpora}\n"));
+    let (code, output) = judged("test result: ok\n", &[]);
+    assert_eq!(code, Some(1), "there is no count");
     assert!(
-        told.contains("cargo test has not come to its end"),
-        "{told}"
+        output.contains("cargo test has not come to its end"),
+        "{output}"
     );
 }

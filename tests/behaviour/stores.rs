@@ -1,4 +1,4 @@
-//! The promises of a store, held against each store there is.
+//! The contract of `CrawlStore`, checked on every store.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -94,18 +94,18 @@ pub(crate) fn opening(ranking: impl Ranking + 'static) -> TopicOpening {
     }
 }
 
-/// A busy site asks to be left alone until then.
+/// A busy site is deferred until then.
 fn deferred_until(not_before: SystemTime) -> UndecidedReason {
     let cause = DeferralCause::Busy;
     UndecidedReason::Deferred { not_before, cause }
 }
 
-/// A store with all of its doors.
+/// A store with all of its traits.
 pub(crate) trait EveryDoor: Store + DumpStore {}
 
 impl<S: Store + DumpStore> EveryDoor for S {}
 
-/// What the promises are held against: every store there is, made anew. A further one is a line here.
+/// Every store, freshly created. A further one is a line here.
 const STORES: [fn() -> Made; 2] = [on_disk, in_memory];
 
 /// A store, and the directory that goes with it.
@@ -199,7 +199,7 @@ impl Shelf {
         self.claims.lock().expect("no panic")[&site].clone()
     }
 
-    /// What became of a site under its last claim.
+    /// Reports on a site under its last claim.
     pub(crate) fn outcome(
         &self,
         host: &str,
@@ -297,7 +297,7 @@ async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
                 "second.example"
             ]
         );
-        assert_eq!(shelf.take(9).await, [""; 0], "nobody is handed out twice");
+        assert_eq!(shelf.take(9).await, [""; 0], "no site is handed out twice");
     }
 }
 
@@ -326,8 +326,8 @@ async fn a_farm_of_hosts_counts_once() {
     }
 }
 
-/// The same farm, where its mean is 0.7 because each edge counts alike. Another ranking averages
-/// anew what is there already.
+/// The same farm, where its mean is 0.7 because each edge counts alike. Another ranking
+/// recomputes the averages of what is there already.
 #[tokio::test]
 async fn edges_count_alike_if_the_ranking_says_so() {
     for shelf in Shelf::all().await {
@@ -484,7 +484,7 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
 }
 
 #[tokio::test]
-async fn who_recommends_an_alias_later_recommends_the_site_it_leads_to() {
+async fn a_later_recommendation_of_an_alias_counts_for_the_site_it_leads_to() {
     for shelf in Shelf::all().await {
         shelf.enter(&["old.example", "fan.test"], true).await;
         shelf.take(9).await;
@@ -546,12 +546,12 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
         assert_eq!(full(2).await, [address; 0]);
         assert_eq!(judge("b.test").await, 2);
         assert_eq!(full(2).await, [address]);
-        let anew = TopicOpening {
+        let rejudging = TopicOpening {
             model: ModelFingerprint::from_bits(8),
             old_verdicts: OldVerdicts::RejudgeAll,
             ..opening(Combined)
         };
-        shelf.store.open_topic(anew).await.expect("a topic");
+        shelf.store.open_topic(rejudging).await.expect("a topic");
         assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
         assert_eq!(judge("a.example").await, 2);
     }
@@ -625,7 +625,7 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
 }
 
 #[tokio::test]
-async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() {
+async fn verdicts_of_another_model_are_kept_or_rejudged_before_all_others() {
     for (old_verdicts, due) in [
         (OldVerdicts::Keep, vec![]),
         (OldVerdicts::RejudgeRelevant, vec!["good.example"]),
@@ -676,16 +676,16 @@ async fn verdicts_of_another_model_stand_or_are_judged_anew_before_all_others() 
     }
 }
 
-// === looking again ===
+// === rechecks ===
 
-/// When the next relevant site is to be looked at again, from now on.
+/// Time until the next recheck of a relevant site.
 async fn next_recheck(shelf: &Shelf) -> Option<Duration> {
     let due = shelf.store.next_due(shelf.topic).await.expect("a read");
     let due = due.recheck?.duration_since(clock::now());
     Some(due.unwrap_or_default())
 }
 
-/// The thread that writes dates its records by the clock of the test that opened the store, whether
+/// The commit thread dates its records by the clock of the test that opened the store, whether
 /// that was set or has been advanced.
 #[tokio::test(start_paused = true)]
 async fn records_have_the_date_that_a_test_sets() {
@@ -718,7 +718,7 @@ async fn records_have_the_date_that_a_test_sets() {
 }
 
 #[tokio::test]
-async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_before() {
+async fn relevant_sites_are_rechecked_when_due_and_not_before() {
     for shelf in Shelf::all().await {
         shelf.enter(&["good.example", "bad.test"], false).await;
         shelf.take(9).await;
@@ -730,14 +730,14 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
         }
         let now = clock::now();
         let before = shelf.store.totals(shelf.topic).await.expect("totals");
-        assert_eq!(before.deferred, 0, "nobody asked for it");
+        assert_eq!(before.deferred, 0, "no site was deferred");
         let due = next_recheck(&shelf).await.expect("a time");
         assert!(due > 29 * DAY && due <= RECHECK_AFTER);
         assert_eq!(shelf.take_at(9, now + 29 * DAY).await, [""; 0]);
         assert_eq!(shelf.take_at(9, now + 31 * DAY).await, ["good.example"]);
         assert_eq!(next_recheck(&shelf).await, None, "it is under way");
 
-        // It says the same again: no news, but fresh.
+        // The same verdict again: no new `seq`, but a new time.
         let mut same = shelf.outcome("good.example", Verdict::Relevant, Vec::new());
         same.report.confidence = SiteConfidence::new(0.875).expect("a confidence");
         same.edges = vec![edge("new.org", 0.5, 0.5)];
@@ -754,7 +754,7 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
         assert_eq!((after.pages, after.border), (before.pages + 2, 1));
         assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
 
-        // It says something else.
+        // Another verdict.
         let later = now + 62 * DAY;
         assert_eq!(shelf.take_at(9, later).await, ["good.example", "new.org"]);
         let parked = Verdict::Undecided(UndecidedReason::Parked);
@@ -774,7 +774,7 @@ async fn relevant_sites_are_looked_at_again_when_their_time_has_come_and_not_bef
 
 /// A machine without a battery begins in 1970, and some are set to the wrong century.
 #[tokio::test]
-async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
+async fn a_clock_that_jumps_loses_no_site_and_hands_out_none_twice() {
     const HOUR: Duration = Duration::from_hours(1);
     for shelf in Shelf::all().await {
         let now = clock::now();
@@ -782,7 +782,7 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
         shelf
             .enter(&["good.example", "shy.test", "new.org"], false)
             .await;
-        // The border knows no time.
+        // The border does not depend on the time.
         let first = shelf.take_at(2, past - DAY).await;
         assert_eq!(first, ["good.example", "shy.test"]);
         let defer_until = async |host: &str, not_before| {
@@ -798,7 +798,7 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
             .judge("new.org", Verdict::Irrelevant, Vec::new())
             .await;
 
-        // The clock goes back: nobody is due. It goes forward: both are, once.
+        // The clock goes back: no site is due. It goes forward: both are, once.
         assert_eq!(shelf.take_at(9, past).await, [""; 0]);
         assert_eq!(shelf.take_at(9, now).await, [""; 0]);
         assert_eq!(shelf.take_at(9, future).await, ["shy.test", "good.example"]);
@@ -806,13 +806,13 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
             assert_eq!(shelf.take_at(9, again).await, [""; 0], "handed out");
         }
 
-        // Who is deferred by a clock that is wrong is due by that clock, and by a right one.
+        // A site deferred by a wrong clock is due by that clock, and by a right one.
         defer_until("shy.test", past + HOUR).await;
         assert_eq!(shelf.take_at(9, past).await, [""; 0]);
         assert_eq!(shelf.take_at(9, past + HOUR).await, ["shy.test"]);
         defer_until("shy.test", past + HOUR).await;
         assert_eq!(shelf.take_at(9, now).await, ["shy.test"]);
-        // A time that is far off is kept, and does not run over.
+        // A time far in the future is kept, and does not overflow.
         defer_until("shy.test", future).await;
         assert_eq!(shelf.take_at(9, future - HOUR).await, [""; 0]);
         assert_eq!(
@@ -821,7 +821,7 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
         );
         shelf.judge("shy.test", Verdict::Relevant, Vec::new()).await;
 
-        // A look that was broken off in the wrong century is made when its time has come.
+        // A recheck that was interrupted in the wrong century is made when it is due.
         let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
         shelf.judge("good.example", interrupted, Vec::new()).await;
         assert_eq!(shelf.take_at(9, past).await, [""; 0]);
@@ -843,7 +843,7 @@ async fn a_clock_that_jumps_loses_nobody_and_hands_out_nobody_twice() {
 }
 
 #[tokio::test]
-async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
+async fn rechecks_have_a_share_while_there_are_new_sites() {
     for shelf in Shelf::all().await {
         let old = ["a.example", "b.test", "c.org", "d.net"];
         shelf.enter(&old, false).await;
@@ -875,7 +875,7 @@ async fn who_is_to_be_looked_at_again_has_a_share_while_there_are_others() {
 }
 
 #[tokio::test]
-async fn another_time_to_look_again_holds_for_those_judged_before() {
+async fn another_recheck_interval_holds_for_sites_judged_before() {
     for shelf in Shelf::all().await {
         shelf.enter(&["good.example"], false).await;
         shelf.take(9).await;
@@ -903,7 +903,7 @@ async fn another_time_to_look_again_holds_for_those_judged_before() {
 }
 
 #[tokio::test]
-async fn a_look_that_is_broken_off_or_finds_nothing_out_leaves_the_verdict() {
+async fn an_interrupted_or_inconclusive_recheck_leaves_the_verdict() {
     for shelf in Shelf::all().await {
         shelf.enter(&["good.example"], false).await;
         shelf.take(9).await;
@@ -930,20 +930,20 @@ async fn a_look_that_is_broken_off_or_finds_nothing_out_leaves_the_verdict() {
 }
 
 #[tokio::test]
-async fn a_new_model_does_not_wait_until_sites_are_looked_at_again() {
+async fn a_new_model_does_not_wait_for_rechecks_to_be_due() {
     for shelf in Shelf::all().await {
         shelf.enter(&["good.example"], false).await;
         shelf.take(9).await;
         shelf
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
-        let anew = TopicOpening {
+        let rejudging = TopicOpening {
             model: ModelFingerprint::from_bits(8),
             old_verdicts: OldVerdicts::RejudgeRelevant,
             ..opening(Combined)
         };
-        shelf.store.open_topic(anew).await.expect("a topic");
-        assert_eq!(next_recheck(&shelf).await, None, "it stands in one place");
+        shelf.store.open_topic(rejudging).await.expect("a topic");
+        assert_eq!(next_recheck(&shelf).await, None, "it is in one queue");
         assert_eq!(shelf.take(9).await, ["good.example"]);
     }
 }
@@ -960,14 +960,14 @@ async fn a_registrable_domain_has_its_share_of_the_border_and_no_more() {
         assert_eq!(
             shelf.enter(&["h9.farm.test"], true).await,
             1,
-            "who starts may"
+            "start sites are exempt"
         );
         assert_eq!(shelf.take(99).await.len(), 5);
     }
 }
 
 #[tokio::test]
-async fn another_ranking_sorts_the_border_anew() {
+async fn another_ranking_re_sorts_the_border() {
     for shelf in Shelf::all().await {
         shelf.enter(&["hub.example"], true).await;
         shelf.take(1).await;
@@ -1008,7 +1008,7 @@ async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
         let new: SiteId = "new.org".parse().expect("a host");
         let file = shelf.store.site(shelf.topic, &new).await.expect("a read");
         assert_eq!(file, None);
-        // One that is good is recorded beside one that is not.
+        // A valid report is recorded beside one that is not.
         let good = shelf.outcome("a.example", Verdict::Relevant, Vec::new());
         let again = good.clone();
         let recorded = shelf.store.record(vec![good, again]).await;
@@ -1057,7 +1057,7 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
     }
 }
 
-// === forgetting ===
+// === expiry of evidence ===
 
 #[tokio::test]
 async fn edges_to_sites_that_are_not_relevant_are_forgotten_if_so_set() {
@@ -1123,13 +1123,13 @@ async fn evidence_is_forgotten_with_age_and_the_verdict_stays() {
 }
 
 #[tokio::test]
-async fn evidence_is_forgotten_with_age_when_nobody_looks_again_any_more() {
+async fn evidence_is_forgotten_with_age_when_there_are_no_more_rechecks() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let shelf = Shelf::over(open(&path).await, None).await;
     shelf.enter(&["old.test", "new.org"], true).await;
     shelf.take(1).await;
-    // The forgetting passes it over: it would be renewed before it is too old.
+    // Expiry skips it: it would be renewed before it is too old.
     shelf.judge("old.test", Verdict::Relevant, Vec::new()).await;
     drop(shelf);
     let settings = StoreSettings {
@@ -1153,7 +1153,7 @@ async fn evidence_is_forgotten_with_age_when_nobody_looks_again_any_more() {
 // === on disk ===
 
 #[tokio::test]
-async fn everything_is_there_after_closing_and_who_was_handed_out_is_free_again() {
+async fn everything_is_there_after_closing_and_claimed_sites_are_free_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let shelf = Shelf::over(open(&path).await, None).await;
@@ -1178,7 +1178,7 @@ async fn everything_is_there_after_closing_and_who_was_handed_out_is_free_again(
 }
 
 #[tokio::test]
-async fn who_was_being_looked_at_again_when_the_process_died_is_so_after_the_next_start() {
+async fn a_recheck_under_way_when_the_process_died_is_made_after_the_next_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let shelf = Shelf::over(open(&path).await, None).await;
@@ -1201,7 +1201,7 @@ async fn who_was_being_looked_at_again_when_the_process_died_is_so_after_the_nex
 }
 
 #[tokio::test]
-async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
+async fn crawl_statistics_count_first_visits_whatever_became_of_them() {
     for shelf in Shelf::all().await {
         let sum = async || {
             let progress = shelf.store.progress(shelf.topic).await.expect("progress");
@@ -1230,12 +1230,12 @@ async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
             irrelevant: 1,
         };
         assert_eq!(sum().await, first);
-        let anew = TopicOpening {
+        let rejudging = TopicOpening {
             model: ModelFingerprint::from_bits(8),
             old_verdicts: OldVerdicts::RejudgeAll,
             ..opening(Combined)
         };
-        shelf.store.open_topic(anew).await.expect("a topic");
+        shelf.store.open_topic(rejudging).await.expect("a topic");
         shelf.take(9).await;
         shelf.judge("bad.test", Verdict::Relevant, Vec::new()).await;
         assert_eq!(sum().await, first, "a verdict that is renewed is no find");
@@ -1245,7 +1245,7 @@ async fn how_a_crawl_goes_is_told_by_first_visits_whatever_became_of_them() {
 }
 
 #[tokio::test]
-async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_new() {
+async fn a_crawl_whose_pprs_rose_stays_ended_until_it_gets_a_new_start_site() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let reopened = async |opening: TopicOpening| {
@@ -1284,10 +1284,7 @@ async fn a_crawl_that_has_become_too_dear_stays_so_until_it_is_given_something_n
     shelf.enter(&["a.example"], false).await;
     assert!(has_pprs_risen(&shelf).await, "it was known");
     shelf.enter(&["e.example"], true).await;
-    assert!(
-        !has_pprs_risen(&shelf).await,
-        "there is where to begin anew"
-    );
+    assert!(!has_pprs_risen(&shelf).await, "there is a new start site");
 }
 
 #[tokio::test]

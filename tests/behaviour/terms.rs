@@ -1,4 +1,4 @@
-//! Terms: what the classifier will count.
+//! Terms: which words of a text the classifier counts.
 
 use proptest::prelude::*;
 use sitescout::parse::words::{for_each_term, for_each_term_of};

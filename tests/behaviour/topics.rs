@@ -1,4 +1,4 @@
-//! Learning topics and judging sites from the command line.
+//! Training topics and judging sites from the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn kept_models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models")
 }
 
-/// The one to try things out.
+/// The model for experiments.
 fn kept_model() -> String {
     kept_models().join("sailing").to_string_lossy().into_owned()
 }
@@ -138,7 +138,7 @@ fn training_gives_a_model_and_a_card_and_the_same_bytes_again() {
     let again = fs::read(coast.path("again/sailing/site-model.bin")).expect("a model");
     assert!(model == again, "same sites, same seed, other bytes");
 
-    // The paths of the machine stay out of the card, whatever the command line says.
+    // Local paths stay out of the model card, whatever the command line is.
     let whole = coast.path("coast.warc.gz");
     let command = format!(
         "train sailing --warc {} --labels coast.labels.tsv --out paths --seed 2",
@@ -173,15 +173,15 @@ fn a_topic_file_says_the_same_as_labels() {
         "{card}"
     );
 
-    // Whoever crawls looks for start sites beside the model.
+    // A crawl looks for start sites beside the model.
     let written = fs::read_to_string(coast.path("topic.toml")).expect("a topic");
     let beside = fs::read_to_string(coast.path("files/sailing/topic.toml")).expect("a topic");
     assert_eq!(beside, written);
 
     coast.write("topic.toml", "name = \"sailing\"\nstarts = []\n");
     let wrong = coast.run("train topic.toml --warc coast.warc.gz").code(78);
-    let told = stderr(&wrong);
-    assert!(told.contains("did you mean `start_sites`?"), "{told}");
+    let message = stderr(&wrong);
+    assert!(message.contains("did you mean `start_sites`?"), "{message}");
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn a_topic_file_without_training_sites_needs_labels() {
         "name = \"sailing\"\ndescription = \"Boats.\"\n",
     );
     let train = "train topic.toml --warc coast.warc.gz";
-    let told = stderr(&coast.run(train).code(1));
-    assert!(told.contains("names no training sites"), "{told}");
+    let message = stderr(&coast.run(train).code(1));
+    assert!(message.contains("names no training sites"), "{message}");
     assert!(!coast.path("site-models").exists(), "nothing was written");
     coast
         .run(&format!("{train} --labels coast.labels.tsv"))
@@ -201,12 +201,15 @@ fn a_topic_file_without_training_sites_needs_labels() {
     let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
     assert!(card.contains("Boats."), "{card}");
     coast.write("topic.toml", "name = \"rowing\"\n");
-    let told = stderr(
+    let message = stderr(
         &coast
             .run(&format!("{train} --labels coast.labels.tsv"))
             .code(1),
     );
-    assert!(told.contains("no site is labelled `rowing`"), "{told}");
+    assert!(
+        message.contains("no site is labelled `rowing`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn unseen_sites_are_judged() {
     }
     assert!(stderr(&text).contains("12 sites: "), "{}", stderr(&text));
 
-    // Verdicts come in the order of the hosts, whoever is done first.
+    // Verdicts come in the order of the hosts, whichever is done first.
     let unseen = fs::read_to_string(fixture("coast.unseen.txt")).expect("a fixture");
     let unseen: Vec<&str> = unseen
         .lines()
@@ -258,7 +261,7 @@ fn unseen_sites_are_judged() {
     assert_eq!(hosts, unseen);
 }
 
-/// One sailing site, judged by all models; and who is in the small archive for some of them.
+/// One sailing site, judged by all models; and the relevant sites of the small archive for some.
 #[test]
 fn kept_models_open_and_know_their_own() {
     let coast = Coast::new();
@@ -289,7 +292,7 @@ fn kept_models_open_and_know_their_own() {
     }
 }
 
-/// Nobody asks the network here, so names of real hosts can be wrong, and must say so.
+/// No request is sent here, so names of real hosts can be wrong; that must be reported.
 #[test]
 fn start_sites_of_kept_topics_are_usable_and_real_ones_are_called_unverified() {
     let coast = Coast::new();
@@ -326,7 +329,7 @@ fn start_sites_of_kept_topics_are_usable_and_real_ones_are_called_unverified() {
     assert_eq!((tried.count(), crawled.lines().count()), (starts, starts));
 }
 
-/// What people read before they choose a model.
+/// The model card, which users read before they choose a model.
 #[test]
 fn the_table_of_kept_models_says_what_their_cards_say() {
     let readme = fs::read_to_string(kept_models().join("README.md")).expect("the README");
@@ -377,7 +380,7 @@ fn json_and_explanations_say_why() {
 }
 
 #[test]
-fn hosts_come_from_standard_input_and_bad_ones_are_told() {
+fn hosts_come_from_standard_input_and_bad_ones_are_reported() {
     let coast = Coast::new();
     let command = format!(
         "classify --model {} --warc coast.warc.gz --json",
@@ -478,7 +481,7 @@ fn unusable_models_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn mistakes_in_labels_are_told_line_by_line() {
+fn mistakes_in_labels_are_reported_line_by_line() {
     let coast = Coast::new();
     coast.write(
         "coast.labels.tsv",
@@ -498,7 +501,7 @@ fn mistakes_in_labels_are_told_line_by_line() {
 }
 
 #[test]
-fn labels_without_sites_are_left_out_and_told() {
+fn labels_without_sites_are_left_out_and_reported() {
     let coast = Coast::new();
     let mut labels = fs::read_to_string(fixture("coast.labels.tsv")).expect("labels");
     labels.push_str(

@@ -1,4 +1,4 @@
-//! Whole visits to a bad web: what becomes of the site, and what it was asked for.
+//! Whole visits to a faulty web: the verdict, and the requests that the site got.
 
 use std::net::TcpListener;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,7 @@ use crate::live::{Meeting, url};
 use crate::pathologies::Reply;
 use crate::scripted_web::{model, mute, sailing};
 
-/// Learned once, and not on a thread of the runtime, which learning would block.
+/// Trained once, and not on a thread of the runtime, which training would block.
 static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
     let learning = thread::spawn(model);
     learning.join().expect("a model")
@@ -47,7 +47,7 @@ fn sailing_site(meeting: &Meeting, host: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_site_is_judged_and_its_cost_is_told() {
+async fn a_good_site_is_judged_and_its_cost_is_reported() {
     let meeting = Meeting::new().await;
     sailing_site(&meeting, "club.example");
     let report = visit(&meeting, "https://club.example/").await;
@@ -226,7 +226,7 @@ async fn a_site_that_stays_busy_is_due_later_although_it_names_no_time() {
     assert_eq!(report.cost.pages, tries);
 }
 
-/// Its wish is honoured as far as clocks go; it stops nobody else.
+/// An overlong `Retry-After` is obeyed as far as times go, and stops no other visit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_beyond_all_time_is_a_wait_like_any_other() {
     let meeting = Meeting::new().await;
@@ -314,7 +314,7 @@ async fn redirects_end_and_escapes_lead_nowhere() {
     let report = visit(&meeting, "http://redirect-to-private.example/").await;
     assert_eq!(undecided(&report), UndecidedReason::Alias);
     assert_eq!(report.alias_of, Some(url("http://10.0.0.1/")));
-    // Whoever follows the alias is stopped at the door.
+    // A visit to the alias is refused before any request.
     let report = visit(&meeting, "http://10.0.0.1/").await;
     assert_eq!(undecided(&report), UndecidedReason::Unreachable);
     assert_eq!(report.cost.pages + report.cost.robots_requests, 0);
@@ -341,7 +341,7 @@ async fn traps_cost_no_more_than_the_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_without_https_is_read_by_http_and_that_is_remembered() {
-    // Nobody listens at a port that was just given back.
+    // There is no listener on a port that was just released.
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
     let closed = closed.local_addr().expect("an address");
     let meeting = Meeting::with(|settings| {

@@ -1,4 +1,4 @@
-//! Writes WARC files for tests, right and wrong ones.
+//! Writes WARC files for tests, valid and invalid ones.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -3,9 +3,9 @@
 //   node dashboard.mjs --mock [--screenshots DIR]
 //   node dashboard.mjs --url http://127.0.0.1:PORT/ --token-file FILE [--screenshots DIR]
 //
-// `--only TEXT` runs the checks with that in their names.
+// `--only TEXT` runs the checks whose names contain TEXT.
 //
-// Against the mock everything is checked; against a daemon, all that needs no hostile or vanishing
+// Against the mock everything is checked; against a daemon, all that needs no hostile or failing
 // daemon. What must be shown is read from the API beside the browser, never assumed.
 
 import assert from 'node:assert/strict';
@@ -145,7 +145,7 @@ async function check(name, body) {
     failed += 1;
     console.log(`FAILED  ${name}\n${String(error.stack).replace(/^/gm, '        ')}`);
   }
-  // A page that a failed check left behind would go on asking the daemon.
+  // A page that a failed check left open would go on sending requests to the daemon.
   await Promise.all(browser.contexts().map((context) => context.close()));
 }
 
@@ -155,7 +155,7 @@ const textOf = (page, selector) => page.locator(selector).first().innerText();
 const rowsOf = (page, caption) =>
   page.locator('table', { has: page.locator('caption', { hasText: caption }) }).locator('tbody tr');
 
-/** Waits until something becomes true that the page does in its own time. */
+/** Waits until a condition holds. */
 async function until(what, condition, patience = 15_000) {
   const end = Date.now() + patience;
   while (!(await condition())) {
@@ -539,7 +539,7 @@ await check(
     await section.locator('.decided', { hasText: 'no decision yet' }).waitFor();
     assert.equal(await decisionOf(host), null);
     await section.getByRole('button', { name: 'Recheck' }).click();
-    await until('it is told', async () => (await textOf(page, '#told')).includes('visited again'));
+    await until('it is announced', async () => (await textOf(page, '#told')).includes('visited again'));
     await close(page);
   },
 );
@@ -548,7 +548,7 @@ await check('site: not signing in changes nothing, and says so', async () => {
   const page = await open(ROUTES.site);
   await page.getByRole('button', { name: 'Reject' }).first().click();
   await page.getByRole('button', { name: 'Cancel' }).click();
-  await until('it is told', async () => (await textOf(page, '#told')).includes('Nothing was changed'));
+  await until('it is announced', async () => (await textOf(page, '#told')).includes('Nothing was changed'));
   assert.equal(await decisionOf(host), null);
   await close(page);
 });
@@ -556,7 +556,7 @@ await check('site: not signing in changes nothing, and says so', async () => {
 await check('site: blocked with a reason, and unblocked', async () => {
   const page = await open(ROUTES.site);
   await page.getByText('Block this site').click();
-  await page.getByLabel('Why').fill('a farm');
+  await page.getByLabel('Reason').fill('a farm');
   await page.getByRole('button', { name: 'Block', exact: true }).click();
   await signIn(page, token);
   await page.locator('.blocked', { hasText: 'a farm' }).waitFor();
@@ -577,11 +577,11 @@ await check('topics: paused and resumed, on the same button; start sites added',
   await page.goto(new URL(`/${ROUTES.topic}`, base).href);
   await page.getByLabel('Hosts or addresses').fill(`${host}\nanother.example`);
   await page.getByRole('button', { name: 'Add' }).click();
-  await until('it is told', async () => /new start site/.test(await textOf(page, '#told')));
+  await until('it is announced', async () => /new start site/.test(await textOf(page, '#told')));
   await close(page);
 });
 
-// --- living on ---
+// --- updates and outages ---
 
 await check('reading again keeps the focus, what is typed, and what is opened', async () => {
   const page = await open(ROUTES.topic);
@@ -768,7 +768,7 @@ await checkOfMock('phone: the longest host and word widen no page', async () => 
 
 async function takePictures(directory) {
   await mkdir(directory, { recursive: true });
-  // What is hostile would spoil them.
+  // Hostile text would spoil them.
   const plain = mock && (await startMock({ hostile: false }));
   const origin = plain?.url ?? base;
   const light = { ...DESK, colorScheme: 'light', origin };

@@ -1,5 +1,5 @@
-// A daemon that only pretends: it serves the dashboard and answers as the HTTP API does, always with
-// the same data. Some of it is hostile, as the web's may be and the generated web's is not.
+// A mock daemon: it serves the dashboard and answers as the HTTP API does, always with the same data.
+// Some of it is hostile, as data from the real web may be and from the generated web is not.
 
 import { createReadStream, existsSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -29,7 +29,7 @@ export const HOSTILE = {
 
 // === data ===
 
-/** Chance that is the same every time (mulberry32). */
+/** Deterministic random numbers (mulberry32). */
 function chance(seed) {
   let state = seed;
   return () => {
@@ -208,7 +208,7 @@ function makeTopic(topic, sites) {
 
 // === the daemon ===
 
-/** A pretended daemon on a free port; `hostile: false` leaves out what would spoil a picture. */
+/** A mock daemon on a free port; `hostile: false` leaves out what would spoil a screenshot. */
 export async function startMock({ hostile = true } = {}) {
   const state = {
     isGone: false,
@@ -382,7 +382,7 @@ function status({ hostile, state }) {
 
 const found = ({ sites }, topic, host) => {
   const site = sites.find((one) => one.topic === topic && one.host === host);
-  if (!site) throw new Refused(404, 'not-found', `nobody has heard of ${host}`);
+  if (!site) throw new Refused(404, 'not-found', `${host} is not known`);
   return site;
 };
 
@@ -411,7 +411,7 @@ function listed({ sites }, query) {
 
 function siteDetail(data, host, topic) {
   const all = data.sites.filter((site) => site.host === host && (!topic || site.topic === topic));
-  if (all.length === 0) throw new Refused(404, 'not-found', `nobody has heard of ${host}`);
+  if (all.length === 0) throw new Refused(404, 'not-found', `${host} is not known`);
   const { host: _, ...blocked } = data.state.blocks.get(host) ?? {};
   return {
     host,

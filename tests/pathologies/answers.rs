@@ -1,4 +1,4 @@
-//! What a server may do with a request: reply in order, or write bytes of its own making.
+//! What a server does with a request: a well-formed reply, or arbitrary bytes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) struct Reply {
     /// `Content-Length` is added, unless it is among these.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
-    /// Passes before the first byte.
+    /// Delay before the first byte.
     pub(crate) delay: Duration,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Answer {
     Wire(Wire),
 }
 
-/// Bytes for an HTTP/1.1 connection, right or wrong.
+/// Raw bytes for an HTTP/1.1 connection, valid or not.
 pub(super) struct Wire {
     pub(super) head: Bytes,
     pub(super) body: Bytes,
@@ -36,7 +36,7 @@ pub(super) enum Then {
     ResetAfter(Duration),
     /// Nothing, until the client leaves.
     Silence,
-    /// One piece again and again, as fast as it is read, and then a close.
+    /// One piece repeatedly, as fast as it is read, and then a close.
     Repeat {
         piece: Bytes,
         times: u64,
@@ -47,10 +47,10 @@ pub(super) enum Then {
     Records(u8),
 }
 
-/// Between two bytes of those that drip.
+/// Interval between two dripped bytes.
 pub(super) const DRIP: Duration = Duration::from_millis(200);
 
-/// As often as it takes.
+/// Enough repetitions to count as endless.
 pub(super) const FOR_EVER: u64 = u64::MAX;
 
 // === impl Reply ===
@@ -65,7 +65,7 @@ impl Reply {
         Self::bare(200, body).header("Content-Type", "text/plain; charset=utf-8")
     }
 
-    /// A status with a page that says no more than that.
+    /// A status with a page that only names it.
     pub(crate) fn status(status: u16) -> Self {
         Self {
             status,

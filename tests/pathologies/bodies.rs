@@ -1,4 +1,4 @@
-//! Bodies: ordinary pages, noise, and much packed into little.
+//! Bodies: ordinary pages, noise, and decompression bombs.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -10,14 +10,14 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 /// 1 GiB of HTML as gzip.
 pub(super) static HTML_BOMB: LazyLock<Bytes> = LazyLock::new(|| bomb(b"<p>boom</p>\n"));
 
-/// The same, packed once more.
+/// The same, compressed twice.
 pub(super) static DOUBLE_BOMB: LazyLock<Bytes> = LazyLock::new(|| gzip(&HTML_BOMB));
 
 /// 1 GiB of rules as gzip.
 pub(super) static RULES_BOMB: LazyLock<Bytes> =
     LazyLock::new(|| bomb(b"User-agent: *\nDisallow: /private\n"));
 
-/// The page of a gatekeeper, as small sites put it before themselves.
+/// A challenge page of a gatekeeper, as served by small sites.
 pub(crate) const CHALLENGE: &str = "<!doctype html><html lang=en><head>\
     <title>Making sure you're not a bot!</title>\
     <meta name=robots content=\"noindex,nofollow\">\
@@ -34,7 +34,7 @@ pub(super) static BROTLI_BOMB: LazyLock<Bytes> = LazyLock::new(|| {
     brotli_bomb(&[(0b1111, 4)], 6)
 });
 
-/// The same with a window of 1 GiB, as an extension has it that browsers refuse.
+/// The same with a window of 1 GiB: an extension that browsers refuse.
 pub(super) static LARGE_WINDOW: LazyLock<Bytes> = LazyLock::new(|| {
     // The escape of the extension, then the bits of the window; 140 distances.
     brotli_bomb(&[(0b0001_0001, 8), (30, 6)], 8)
@@ -73,7 +73,7 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// Scatters consecutive numbers, so that they look drawn.
+/// Scatters consecutive numbers, so that they look random.
 pub(super) fn scatter(number: usize) -> u64 {
     let mut bits = (number as u64).wrapping_add(1);
     for _ in 0..2 {
@@ -83,7 +83,7 @@ pub(super) fn scatter(number: usize) -> u64 {
     bits
 }
 
-/// Bytes after a signature that look like no text; always the same.
+/// A signature, then bytes that do not look like text; deterministic.
 pub(super) fn noise(signature: &[u8], length: usize) -> Bytes {
     let mut bytes = signature.to_vec();
     bytes.extend((0..=length / 8).flat_map(|at| scatter(at).to_le_bytes()));
@@ -156,7 +156,7 @@ impl Bits {
     }
 }
 
-/// A frame of zstd in which one block of 60 KB stands for 2 GB, of which RFC 8878 allows 128 KiB
+/// A frame of zstd in which one block of 60 KB expands to 2 GB, of which RFC 8878 allows 128 KiB
 /// (section 3.1.1.2.4).
 pub(super) fn zstd_bomb() -> Vec<u8> {
     const SEQUENCES: u16 = 30_000;
@@ -180,8 +180,8 @@ pub(super) fn zstd_bomb() -> Vec<u8> {
 
 /// 1 GiB of a text as one gzip member.
 ///
-/// A mebibyte is packed once. Ended by a full flush it refers to nothing before it, so
-/// that its bytes may follow themselves a thousand times.
+/// One mebibyte is compressed once. A full flush at its end means that it refers to nothing before
+/// it, so its bytes can be repeated a thousand times.
 fn bomb(text: &[u8]) -> Bytes {
     const MEBIBYTE: usize = 1024 * 1024;
     const TIMES: usize = 1024;

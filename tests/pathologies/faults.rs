@@ -1,5 +1,5 @@
-//! The faults of plain HTTP, one for each host name. TLS has them too: where HTTP/2 was
-//! agreed on, those that are bytes on a wire are played as far as it has a counterpart.
+//! The faults of plain HTTP, one for each host name. The TLS port has them too: where HTTP/2 was
+//! negotiated, faults of raw bytes are replaced by their nearest counterpart.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use super::bodies::{
 use super::journal::SeenRequest;
 
 host_names! {
-    /// What happens to a request. All of them have no robots.txt.
+    /// What happens to a request. None of these hosts has a robots.txt.
     Fault {
         // === stalling ===
         /// The request is read, and nothing is written.
@@ -66,13 +66,13 @@ host_names! {
         LargeWindow = "brotli-large-window",
         /// A block of zstd that makes 2 GB.
         ZstdBomb = "zstd-bomb",
-        /// Interim answers for ever.
+        /// Interim responses for ever.
         EndlessInterim = "endless-interim",
         /// A body in chunks of one byte, for ever.
         TinyChunks = "tiny-chunks",
         /// Trailers for ever.
         EndlessTrailers = "endless-trailers",
-        /// A good answer, and then bytes for ever that nobody asked for.
+        /// A good response, and then unsolicited bytes for ever.
         TalksOn = "talks-on",
 
         // === not HTTP, or only just ===
@@ -82,7 +82,7 @@ host_names! {
         Http09 = "http09",
         /// 100 and 103 before the 200.
         EarlyHints = "early-hints",
-        /// 101 unasked, and then silence.
+        /// An unrequested 101, and then silence.
         Upgrade = "upgrade",
         /// A status outside of all classes.
         Status999 = "status-999",
@@ -90,15 +90,15 @@ host_names! {
         NoReason = "no-reason",
 
         // === codings that lie ===
-        /// Says gzip, and is not packed.
+        /// Declared as gzip, but not compressed.
         WrongEncoding = "wrong-encoding",
-        /// Says deflate, and lacks the zlib frame.
+        /// Declared as deflate, but without the zlib frame.
         RawDeflate = "raw-deflate",
-        /// Says UTF-8, and is windows-1252.
+        /// Declared as UTF-8, but windows-1252.
         CharsetLies = "charset-lies",
 
         // === types that lie ===
-        /// Says HTML, and is a JPEG, or an ELF file at `/elf`.
+        /// Declared as HTML, but a JPEG, or an ELF file at `/elf`.
         BinaryAsHtml = "binary-as-html",
         /// A PNG of 50 MB.
         Image = "image",
@@ -121,7 +121,7 @@ host_names! {
         RedirectToFile = "redirect-to-file",
         /// To a page in a `data:` URL.
         RedirectToData = "redirect-to-data",
-        /// A 302 that does not say where.
+        /// A 302 without a `Location`.
         RedirectWithoutLocation = "redirect-without-location",
         /// To port 22.
         RedirectToPort = "redirect-to-port",
@@ -146,12 +146,12 @@ host_names! {
     }
 }
 
-/// A request and what an answer may depend on.
+/// A request and what the response may depend on.
 pub(super) struct Asked<'a> {
     pub(super) request: &'a SeenRequest,
-    /// How often the target was asked before.
+    /// How often the target was requested before.
     pub(super) before: usize,
-    /// How many requests all hosts had before.
+    /// Earlier requests to all hosts together.
     pub(super) serial: usize,
     /// The port of plain HTTP.
     pub(super) http: SocketAddr,

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 for ever, as fast as they are read, that are no answer or hardly any.
+//! Endless HTTP/2 frames, sent as fast as they are read, that never make a complete response.
 
 use std::io;
 
@@ -19,23 +19,23 @@ host_names! {
         Priority = "h2-priority",
         /// `WINDOW_UPDATE` of the connection, one byte each.
         WindowUpdate = "h2-window-update",
-        /// PING, and the answers are read.
+        /// PING, and the acknowledgements are read.
         Ping = "h2-ping",
         /// PING, and nothing is read.
         UnreadPing = "h2-ping-unread",
-        /// SETTINGS without any, and the answers are read.
+        /// Empty SETTINGS, and the acknowledgements are read.
         Settings = "h2-settings",
         /// The same, and nothing is read.
         UnreadSettings = "h2-settings-unread",
-        /// Frames of a kind that nobody knows.
+        /// Frames of an unknown type.
         Unknown = "h2-unknown",
-        /// A page of DATA without data.
+        /// A page in empty DATA frames.
         EmptyData = "h2-empty-data",
-        /// A page of DATA of one byte each.
+        /// A page in DATA frames of one byte each.
         TinyData = "h2-tiny-data",
-        /// Interim answers, of one byte each after the first.
+        /// Interim responses, of one byte each after the first.
         Interim = "h2-interim",
-        /// CONTINUATION without anything.
+        /// Empty CONTINUATION frames.
         EmptyContinuation = "h2-empty-continuation",
     }
 }
@@ -43,11 +43,11 @@ host_names! {
 /// When a flood begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Instead of the answer to the request for robots.txt.
+    /// Instead of the response to the request for robots.txt.
     Robots,
     /// Instead of a page, after there was no robots.txt.
     Page,
-    /// After a page, when nothing is asked for.
+    /// After a page, when no request is open.
     Idle,
 }
 
@@ -100,7 +100,7 @@ impl FrameFlood {
         !matches!(self, Self::UnreadPing | Self::UnreadSettings)
     }
 
-    /// Writes until the client has enough of it.
+    /// Writes until the client closes the connection.
     pub(super) async fn write(
         self,
         stream: Stream,
@@ -125,7 +125,7 @@ impl FrameFlood {
                     break;
                 }
             }
-            // The writer notices by itself that the client left.
+            // The writing side notices by itself that the client left.
             std::future::pending::<io::Result<()>>().await
         };
         tokio::select! {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: reads requests, writes answers right and wrong.
+//! HTTP/1.1 by hand: reads requests, writes valid and invalid responses.
 
 use std::io;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ struct Connection<P> {
     unread: BytesMut,
 }
 
-/// What becomes of a connection after an answer.
+/// What happens to a connection after a response.
 enum Afterwards {
     NextRequest,
     Close,
     Reset,
 }
 
-/// Answers request after request, until either side has enough.
+/// Answers request after request, until either side closes.
 pub(super) async fn serve(peer: impl Peer, world: &Arc<World>, scheme: &'static str) {
     let mut connection = Connection {
         peer,
@@ -89,7 +89,7 @@ pub(super) async fn until_left(peer: &mut (impl AsyncRead + Unpin)) {
 
 impl<P: Peer> Connection<P> {
     /// The next request; none when the client left or sent something else. Bodies of
-    /// requests are not expected: crawlers only ask.
+    /// requests are not expected: crawlers only send GET.
     async fn request(&mut self, scheme: &'static str) -> Option<SeenRequest> {
         let end = loop {
             let end = self.unread.windows(4).position(|four| four == b"\r\n\r\n");
@@ -196,7 +196,7 @@ impl<P: Peer> Connection<P> {
 
 // === reading a request ===
 
-/// The client wants no further answer on this connection.
+/// The client wants no further response on this connection.
 fn is_last(request: &SeenRequest) -> bool {
     request.version == "HTTP/1.0" || request.header("Connection").is_some_and(says_close)
 }

@@ -1,7 +1,7 @@
-//! HTTP/2: ordinary answers, and the faults that only it has.
+//! HTTP/2: ordinary responses, and the faults specific to it.
 //!
-//! The faults of HTTP/1.1 are played as far as they have a counterpart: silence is silence,
-//! what repeats or drips is a body without end, and a broken connection is a broken stream.
+//! The faults of HTTP/1.1 are imitated where they have a counterpart: silence is silence,
+//! what repeats or drips is an endless body, and a broken connection is a broken stream.
 
 use std::future::poll_fn;
 use std::io;
@@ -121,7 +121,7 @@ async fn send_reply(
 fn response(status: u16, headers: &[(String, String)]) -> Response<()> {
     let mut response = Response::builder().status(status);
     for (name, value) in headers {
-        // What is about the connection has no place here.
+        // Connection-specific headers are not allowed in HTTP/2.
         if !["connection", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
             response = response.header(name, value);
         }
@@ -211,7 +211,7 @@ pub(super) async fn flood(mut stream: Stream, world: &Arc<World>, host: String) 
     let _ = write_flood(&mut stream, asking, &in_flight).await;
 }
 
-/// Answers like an ordinary server until the moment has come, and floods from then on. The
+/// Answers like an ordinary server until the given moment, and floods from then on. The
 /// first request is for robots.txt, the second one for a page.
 pub(super) async fn frame_flood(stream: Stream, world: &Arc<World>, host: String) {
     // Errors mean that the client went away.
@@ -280,7 +280,7 @@ async fn read_preface(stream: &mut Stream) -> io::Result<()> {
     stream.flush().await
 }
 
-/// The number of the stream that asks.
+/// The stream number of the request.
 async fn read_until_headers(stream: &mut Stream) -> io::Result<u32> {
     loop {
         let mut head = [0; 9];

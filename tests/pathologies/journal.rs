@@ -1,4 +1,4 @@
-//! What the servers saw: connections, handshakes, requests, and bytes that left.
+//! What the servers saw: connections, handshakes, requests, and bytes sent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ pub(super) struct Seen {
     pub(super) most_at_once: usize,
     pub(super) bytes_sent: u64,
     in_flight: usize,
-    /// Counted apart: benches ask too often to search the requests.
+    /// Counted separately: benches query this too often to search the requests.
     times_asked: BTreeMap<String, usize>,
 }
 
@@ -77,8 +77,8 @@ impl Journal {
         self.change(host, |seen| seen.hellos += 1);
     }
 
-    /// Logs a request. Says how often its target was asked before, and how many requests
-    /// all hosts had before it.
+    /// Logs a request. Returns how often its target was requested before, and the number of
+    /// earlier requests to all hosts.
     pub(super) fn request(self: &Arc<Self>, request: &SeenRequest) -> (InFlight, usize, usize) {
         let before = self.change(&request.host, |seen| {
             seen.in_flight += 1;
@@ -96,7 +96,7 @@ impl Journal {
         (in_flight, before, serial)
     }
 
-    /// Looks at what a host saw; nothing, if it was never met.
+    /// Reads the log of a host; empty, if it was never contacted.
     pub(super) fn of_host<T>(&self, host: &str, look: impl FnOnce(&Seen) -> T) -> T {
         let hosts = self.hosts.lock().expect("no panic in between");
         match hosts.get(host) {
@@ -136,7 +136,7 @@ impl Drop for OpenConnection {
 }
 
 impl InFlight {
-    /// Counts bytes that left.
+    /// Counts bytes sent.
     pub(super) fn sent(&self, bytes: usize) {
         self.journal
             .change(&self.host, |seen| seen.bytes_sent += bytes as u64);

@@ -1,14 +1,14 @@
-//! A bad web on 127.0.0.1: servers that stall, lie, flood and loop, chosen by host name.
+//! A faulty web on 127.0.0.1: servers that stall, lie, flood and loop, chosen by host name.
 //!
-//! One port speaks plain HTTP and one TLS. The first label of the host says what happens:
-//! `drips.example` drips, `expired.example` shows an expired certificate, and a name that
-//! means nothing here is an ordinary site. A crawler whose names all lead to these two
-//! ports meets everything at once.
+//! One port speaks plain HTTP and one TLS. The first label of the host selects the fault:
+//! `drips.example` drips, `expired.example` shows an expired certificate, and any other name
+//! is an ordinary site. A crawler that resolves every name to these two ports meets all
+//! faults at once.
 //!
-//! The servers log for themselves what arrives, because a crawler is judged by what
-//! servers saw and not by what it says of itself.
+//! The servers keep a log of what arrives: tests judge the crawler by what servers saw,
+//! not by what it reports itself.
 //!
-//! Faults are written as bytes by hand: a server library would put them right.
+//! Faults are written as bytes by hand: a server library would correct them.
 //!
 //! Invariant: nothing here outlives [`Pathologies`], and no fault holds more than a few
 //! megabytes, however long it goes on.
@@ -140,25 +140,25 @@ impl Pathologies {
         self.world.certificates.ca_pem()
     }
 
-    /// Everything a host was asked, robots.txt included.
+    /// All requests to a host, robots.txt included.
     pub(crate) fn requests(&self, host: &str) -> Vec<SeenRequest> {
         self.world
             .journal
             .of_host(host, |seen| seen.requests.clone())
     }
 
-    /// The targets a host was asked for, in order.
+    /// The targets requested from a host, in order.
     pub(crate) fn targets(&self, host: &str) -> Vec<String> {
         let targets = |request: SeenRequest| request.target;
         self.requests(host).into_iter().map(targets).collect()
     }
 
-    /// The hosts that were asked for anything or met in a handshake, sorted.
+    /// The hosts named in any request or handshake, sorted.
     pub(crate) fn all_hosts(&self) -> Vec<String> {
         self.world.journal.hosts()
     }
 
-    /// How often a handshake named the host, whatever became of it.
+    /// How often a handshake named the host, successful or not.
     pub(crate) fn hellos(&self, host: &str) -> usize {
         self.world.journal.of_host(host, |seen| seen.hellos)
     }
@@ -184,7 +184,7 @@ impl Pathologies {
     }
 
     /// Lets a closure answer for a host, robots.txt included, on both ports. It is given
-    /// the target and how often that was asked before.
+    /// the target and how often that was requested before.
     pub(crate) fn script(
         &self,
         host: &str,
@@ -206,7 +206,7 @@ impl Drop for Pathologies {
 // === impl World ===
 
 impl World {
-    /// Logs a request and finds its answer, which is under way until the guard is dropped.
+    /// Logs a request and finds its response; it is in flight until the guard is dropped.
     fn meet(&self, request: &SeenRequest) -> (Answer, InFlight) {
         let (in_flight, before, serial) = self.journal.request(request);
         let script = {
@@ -286,7 +286,7 @@ async fn accept(listener: TcpListener, world: Arc<World>, port: Port) {
 
 async fn serve(stream: TcpStream, world: Arc<World>, port: Port) {
     let _open = world.journal.connection();
-    // Dripped bytes are to leave one by one.
+    // Dripped bytes must be sent one by one.
     let _ = stream.set_nodelay(true);
     match port {
         Port::Plain => http1::serve(stream, &world, "http").await,

@@ -1,17 +1,17 @@
-//! What this process takes, as the system tells it.
+//! CPU time and memory of this process, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads of this name are those of the crawler, and not of the servers beside it.
+/// Name of the crawler's threads; the servers in the same process have other names.
 const CRAWLER: &str = "crawler";
 
-/// The ticks of a second in `/proc`, which are always these.
+/// Ticks per second in `/proc`; always this value.
 const TICKS: u64 = 100;
 
-/// A runtime whose time can be told from that of others.
+/// A runtime whose CPU time can be measured apart from that of others.
 pub(crate) fn crawler_runtime() -> Runtime {
     let runtime = Builder::new_multi_thread()
         .thread_name(CRAWLER)
@@ -20,11 +20,11 @@ pub(crate) fn crawler_runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// The time that the threads of the crawler have taken.
+/// CPU time of the crawler's threads.
 pub(crate) fn crawler_cpu() -> Duration {
     let threads = fs::read_dir("/proc/self/task").expect("a Linux");
     let stats = threads.filter_map(|thread| {
-        // A thread that ended meanwhile is none.
+        // Threads that ended meanwhile are left out.
         fs::read_to_string(thread.ok()?.path().join("stat")).ok()
     });
     let ticks = stats.filter_map(|stat| {
@@ -45,7 +45,7 @@ pub(crate) fn memory(line: &str) -> usize {
     kilobytes.parse::<usize>().expect("a number") << 10
 }
 
-/// Begins anew with the most memory that was ever taken, and says how much is taken now.
+/// Resets the peak of resident memory, and returns the current value.
 pub(crate) fn forget_most_memory() -> usize {
     fs::write("/proc/self/clear_refs", "5").expect("a Linux");
     memory("VmRSS:")

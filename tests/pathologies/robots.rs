@@ -1,4 +1,4 @@
-//! Hosts that are about robots.txt. Their other pages are ordinary.
+//! Hosts with faults in robots.txt. Their other pages are ordinary.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -52,7 +52,7 @@ host_names! {
         Binary = "robots-binary",
         /// Rules against `/private` behind a byte order mark.
         Bom = "robots-bom",
-        /// Patterns that cost backtracking matchers years on the path that the pages link
+        /// Patterns on which backtracking matchers take years for the path that the pages link
         /// to, and at the end a rule against `/private`.
         EvilWildcards = "robots-evil-wildcards",
         /// Rules against `/private`, as gzip.
@@ -81,11 +81,11 @@ host_names! {
         Challenge404 = "robots-challenge-404",
         /// Rules against `/private`, with status 202.
         Rules202 = "robots-rules-202",
-        /// 401, and a page that says no more than that.
+        /// 401, and a page that only names it.
         Status401 = "robots-401",
         /// A page that quotes rules against everything, with status 200.
         HtmlWithRules = "robots-html-rules",
-        /// Interim answers for ever.
+        /// Interim responses for ever.
         EndlessInterim = "robots-endless-interim",
     }
 }
@@ -166,7 +166,7 @@ impl RobotsFault {
     }
 }
 
-/// What a gatekeeper says instead of the site.
+/// The response of a gatekeeper instead of the site's.
 fn challenge(status: u16) -> Reply {
     Reply {
         status,

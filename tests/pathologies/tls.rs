@@ -1,5 +1,5 @@
-//! The TLS port: certificates made on demand, good and bad, chosen by the name that the
-//! client greets with.
+//! The TLS port: certificates made on demand, good and bad, chosen by the server name of
+//! the `ClientHello`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,15 +20,15 @@ use super::{http1, http2};
 
 host_names! {
     /// What happens to a handshake, or to HTTP/2 after it. Other names get a good
-    /// certificate and are asked as on the plain port.
+    /// certificate and behave as on the plain port.
     TlsFault {
-        /// The certificate ended in 2020.
+        /// The certificate expired in 2020.
         Expired = "expired",
         /// The certificate is of `other.example`.
         WrongName = "wrong-name",
-        /// The certificate vouches for itself.
+        /// The certificate is self-signed.
         SelfSigned = "self-signed",
-        /// The certificate is of an authority that nobody knows.
+        /// The certificate is of an unknown authority.
         UnknownCa = "unknown-ca",
         /// HTTP/1.1 only; all others speak HTTP/2 too.
         H1Only = "h1-only",
@@ -36,13 +36,13 @@ host_names! {
         TinyRecords = "tls-tiny-records",
         /// `RST_STREAM` after the headers.
         H2Resets = "h2-resets",
-        /// GOAWAY instead of an answer.
+        /// GOAWAY instead of a response.
         H2GoAway = "h2-goaway",
         /// CONTINUATION frames for ever. The log has the request without its target.
         H2EndlessHeaders = "h2-endless-headers",
-        /// Noise in answer to the greeting.
+        /// Noise in response to the `ClientHello`.
         Garbage = "tls-garbage",
-        /// No answer to the greeting.
+        /// No response to the `ClientHello`.
         Silent = "tls-silent",
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct Certificates {
 }
 
 pub(super) async fn serve(stream: TcpStream, world: &Arc<World>) {
-    // Errors here and below mean that the client went away, or would not have it so.
+    // Errors here and below mean that the client went away or refused the handshake.
     let Ok(mut greeted) = LazyConfigAcceptor::new(Acceptor::default(), stream).await else {
         return;
     };
@@ -66,7 +66,7 @@ pub(super) async fn serve(stream: TcpStream, world: &Arc<World>) {
         .client_hello()
         .server_name()
         .map(str::to_ascii_lowercase);
-    // Addresses are no names in a greeting.
+    // A `ClientHello` names no IP addresses.
     let name = name.unwrap_or_else(|| "127.0.0.1".to_owned());
     world.journal.hello(&name);
     let fault = TlsFault::of_host(&name);
@@ -155,7 +155,7 @@ impl Certificates {
     }
 }
 
-/// An authority, and its certificate for those who trust it.
+/// A certificate authority, and its certificate for clients that trust it.
 fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);

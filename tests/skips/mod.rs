@@ -1,12 +1,12 @@
-//! Checks that are skipped because something they need is missing here: printed and counted.
+//! Prints and counts checks that are skipped because something they need is missing on this machine.
 //!
 //! `skipped!` prints `skipped: NAME: why` past the harness, which hides the output of tests that
 //! pass, and appends the line to a file in `target/tmp`. `tests/zero_skipped.rs`, which cargo runs
 //! last, prints that file and the number of its lines.
 //!
 //! Invariant: one file for each `cargo test`. All its test programs are children of the same process,
-//! and the file is named after that: by its number and, because numbers are used again, by the time
-//! at which it started. A `runner` in the settings of cargo would come in between; there is none.
+//! and the file is named after it: by its process ID and, because IDs are reused, by its start time.
+//! A `runner` in the settings of cargo would be a process in between; there is none.
 
 #![allow(
     dead_code,
@@ -19,8 +19,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Says that the test around it makes a check not at all, or only in part, and why. To be called once
-/// in a test.
+/// Reports that the test around it skips a check, wholly or in part, and why. To be called once in a
+/// test.
 macro_rules! skipped {
     ($why:expr) => {{
         fn here() {}
@@ -58,7 +58,7 @@ impl TestRun {
     pub(crate) fn of_parent() -> Self {
         #[cfg(unix)]
         let parent = std::os::unix::process::parent_id();
-        // Two runs at the same time share their number there.
+        // Two runs at the same time share their process ID there.
         #[cfg(not(unix))]
         let parent = 0;
         Self::of(parent)
@@ -82,7 +82,7 @@ impl TestRun {
         written.expect("room in the target directory");
     }
 
-    /// Its lines, which are forgotten with this; so are those of runs that have ended untold.
+    /// Its lines. Deletes them, and those of runs that ended without printing theirs.
     pub(crate) fn take(&self) -> Vec<String> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
@@ -99,13 +99,13 @@ impl TestRun {
     }
 }
 
-/// What the test command ends with.
+/// The last lines of the test command's output.
 pub(crate) fn summary(lines: &[String]) -> String {
     let checks = if lines.len() == 1 { "check" } else { "checks" };
     let count = format!("{} {checks} skipped\n", lines.len());
-    let mut told = lines.to_vec();
-    told.push(count);
-    told.join("\n")
+    let mut report = lines.to_vec();
+    report.push(count);
+    report.join("\n")
 }
 
 pub(crate) fn directory() -> PathBuf {
@@ -130,7 +130,7 @@ fn forget_ended_runs() {
     }
 }
 
-/// When a process started, in whatever unit; none if there is no such process.
+/// Start time of a process, in an unspecified unit; none if there is no such process.
 fn started(process: u32) -> Option<String> {
     if cfg!(target_os = "linux") {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -139,8 +139,10 @@ fn started(process: u32) -> Option<String> {
         return fields.split(' ').nth(19).map(str::to_owned);
     }
     let mut ps = std::process::Command::new("ps");
-    let told = ps.args(["-o", "lstart=", "-p", &process.to_string()]);
-    let told = String::from_utf8(told.output().ok()?.stdout).ok()?;
-    let told: String = told.chars().filter(char::is_ascii_alphanumeric).collect();
-    Some(told).filter(|told| !told.is_empty())
+    let output = ps
+        .args(["-o", "lstart=", "-p", &process.to_string()])
+        .output();
+    let output = String::from_utf8(output.ok()?.stdout).ok()?;
+    let begin: String = output.chars().filter(char::is_ascii_alphanumeric).collect();
+    Some(begin).filter(|begin| !begin.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `sitescout evaluate classifier`: how well are whole sites judged?
+//! `sitescout evaluate classifier`: measures how well whole sites are judged.
 
 use std::io::{self, BufWriter, Write};
 
@@ -32,10 +32,10 @@ pub(super) struct Arguments {
     /// The topic to evaluate, or `all`
     #[arg(long, value_name = "TOPIC")]
     topic: String,
-    /// At most so many folds; never more than the topic has groups
+    /// Maximum number of folds; never more than the topic has groups
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     folds: u32,
-    /// How often the folds are dealt anew; the results are means
+    /// Number of random splits into folds; the results are means
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// The page classifier to use instead of the one in the settings
@@ -44,10 +44,10 @@ pub(super) struct Arguments {
     /// A threshold to use instead of the one that training proposes
     #[arg(long, value_name = "P", value_parser = sources::p_threshold)]
     p_threshold: Option<f64>,
-    /// Train on so many sites of the topic only, for learning curves
+    /// Maximum number of sites of the topic to train on, for learning curves
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     target_sites: Option<u32>,
-    /// Also list the sites that the internal crawler got wrong
+    /// Also list the sites that the internal crawler misjudged
     #[arg(long)]
     mistakes: bool,
     /// Print JSON Lines: one object for each topic, then the mean

@@ -1,4 +1,4 @@
-//! `sitescout evaluate crawl`: how soon are the sites of a topic found?
+//! `sitescout evaluate crawl`: measures how soon the sites of a topic are found.
 
 use std::io::{self, BufWriter, Write};
 
@@ -18,9 +18,9 @@ const EXAMPLES: &str = "\
 Examples:
   sitescout evaluate crawl --warc web.warc.gz --labels web.tsv --topic law_firm conference
 
-Half of the groups are learned from and do not count as finds. For each draw of start sites
-one crawler visits sites until half of those that can be reached are visited, by each ordering,
-and by the first of them fed with the true labels.";
+Half of the groups are for training and do not count as finds. For each draw of start sites
+one crawler visits half of the reachable sites, by each ordering and by the first ordering with
+true labels instead of confidences.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -30,10 +30,10 @@ pub(super) struct Arguments {
     /// The topics to evaluate
     #[arg(long, value_name = "TOPIC", required = true, num_args = 1..)]
     topic: Vec<String>,
-    /// How often start sites are drawn; the results are means
+    /// Number of draws of start sites; the results are means
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
     draws: u64,
-    /// How many start sites are drawn
+    /// Start sites per draw
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     start_sites: u32,
     /// Print JSON Lines: one object for each topic

@@ -1,4 +1,4 @@
-//! `sitescout evaluate generated`: how much of a known web is found, and how right is it?
+//! `sitescout evaluate generated`: precision and recall of crawls of a generated web.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ Examples:
   sitescout evaluate generated --topic chess --pages 2000 --draws 20
 
 A model is learned from the first sites of the web; they may be visited, but do not count.
-One crawler at a time walks from a few of them by each ordering, and by the first of them fed
-with the truth. The same numbers give the same figures.";
+One crawler at a time walks from a few of them by each ordering, and by the first ordering with
+true labels instead of confidences. The same options give the same results.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,19 +35,19 @@ pub(super) struct Arguments {
     /// The topics to look for
     #[arg(long, value_name = "TOPIC", default_value = "sailing", num_args = 1.., value_parser = sources::generated_topic)]
     topic: Vec<&'static str>,
-    /// Count after so many pages
+    /// Numbers of pages after which to count
     #[arg(long, value_name = "N", default_values_t = [2_000, 8_000], num_args = 1..)]
     pages: Vec<u64>,
-    /// How many sites of the topic are learned from
+    /// Number of training sites of the topic
     #[arg(long, value_name = "N", default_value_t = 15)]
     target_sites: usize,
-    /// How many other sites are learned from
+    /// Number of other training sites
     #[arg(long, value_name = "N", default_value_t = 300)]
     other_sites: usize,
-    /// How often start sites are drawn
+    /// Number of draws of start sites; the results are means
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     draws: u64,
-    /// How many start sites are drawn
+    /// Start sites per draw
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     start_sites: u32,
     /// Print JSON Lines: one object for each topic

@@ -1,4 +1,4 @@
-//! `sitescout evaluate likeness`: is a generated web like real ones, and not easier?
+//! `sitescout evaluate likeness`: is a generated web like real ones, and as difficult?
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::web::SiteId;
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, Web, WebSource};
 
-/// Cross-validation of each topic with at most so many folds, as `evaluate classifier`.
+/// Maximum number of folds in cross-validation, as in `evaluate classifier`.
 const FOLDS: usize = 10;
 
 #[derive(Debug, Args)]
@@ -28,15 +28,15 @@ pub(super) struct Arguments {
     /// The generated web: SITES,SEED or SITES,SEED,LOCALITY
     #[arg(long, value_name = "WEB", default_value = "20000,1", value_parser = sources::generated_web)]
     generated: GeneratedWeb,
-    /// The pages read of each site
+    /// Maximum number of pages read of each site
     #[arg(long, value_name = "N", default_value_t = 200)]
     pages: usize,
 }
 
-/// What is known about the sites of a web.
+/// Measurements of one web.
 struct Known {
     likeness: Likeness,
-    /// How well they are judged, means over topics; none if no topic has enough sites.
+    /// Means over topics; none if no topic has enough sites.
     judged: Option<TopicResult>,
 }
 

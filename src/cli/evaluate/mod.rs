@@ -1,4 +1,4 @@
-//! `sitescout evaluate`: how well are whole sites judged, and how soon are they found?
+//! `sitescout evaluate`: measures how well sites are judged and how soon they are found.
 
 mod classifier;
 mod crawl;
@@ -29,7 +29,7 @@ enum What {
     Crawl(crawl::Arguments),
     /// Compares orderings on a generated web: how much is found, and how much of it is right
     Generated(generated::Arguments),
-    /// Holds a generated web against real sites: sizes, words, links, repetitions, difficulty
+    /// Compares a generated web with real sites: sizes, words, links, duplicates, difficulty
     Likeness(likeness::Arguments),
 }
 
@@ -39,7 +39,7 @@ struct LabelledSites {
     /// WARC files with the labelled sites
     #[arg(long, value_name = "FILE", required_unless_present = "web", num_args = 1..)]
     warc: Vec<PathBuf>,
-    /// Another web: warc:FILE or generated:SITES,SEED(,LOCALITY)
+    /// Another source of pages: warc:FILE or generated:SITES,SEED(,LOCALITY)
     #[arg(long, value_name = "WEB", conflicts_with = "warc")]
     web: Vec<WebSource>,
     /// Labels: host, tab, topic, and optionally tab and group

@@ -18,15 +18,15 @@ use super::stream::Position;
 /// One page as an archive recorded it at one time; the body is left in the archive.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// The page.
+    /// As recorded.
     pub url: PageUrl,
     /// How it was recorded.
     pub(crate) kind: CaptureKind,
-    /// The status of the response; 200 for a resource, none if a revisit does not say.
+    /// The status of the response; 200 for a resource, none for a revisit without one.
     pub(crate) status: Option<StatusCode>,
     /// The media type as announced.
     pub(crate) content_type: Option<String>,
-    /// When, as `yyyymmddhhmmss`; zero if unknown. Later captures have larger numbers.
+    /// As `yyyymmddhhmmss`, so that later captures have larger numbers; zero if unknown.
     pub(crate) date: u64,
     /// Bytes of the record, headers and encodings included.
     pub(crate) bytes: u64,
@@ -35,9 +35,9 @@ pub struct Capture {
     pub(super) digest: u64,
     /// The key of the page that a revisit refers to: named, or its own.
     pub(super) refers_to: u64,
-    /// When that was captured; zero if the revisit does not say.
+    /// When that was captured; zero if unknown.
     pub(super) refers_to_date: u64,
-    /// A redirect to another scheme or to `www.`: as a page, it leads to itself.
+    /// A redirect that changes only scheme or `www.`, so that here it would lead to itself.
     pub(super) leads_to_itself: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum CaptureKind {
 }
 
 impl CaptureKind {
-    /// The word of the WARC standard.
+    /// The name in the WARC standard.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ pub(super) fn read_response(
         return Ok(None);
     };
     let mut body = read_body(block, body_limit).decode(&head.fields, body_limit);
-    // Crawlers cut long bodies when they record them, and say so.
+    // Crawlers truncate long bodies when they record them, and mark them so.
     body.truncated |= record.field("warc-truncated").is_some();
     Ok(Some(page(url, status, head.fields, body)))
 }

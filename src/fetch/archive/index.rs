@@ -1,8 +1,8 @@
-//! Where in an archive file each page lies.
+//! The index of an archive file: the position of each page.
 //!
-//! Built in one pass and kept beside the file as `FILE.scoutindex`, so that the next start
-//! does not have to read the archive again. It holds hashes and offsets, no addresses: a
-//! record that is looked up says itself which page it is.
+//! Built in one pass and saved beside the file as `FILE.scoutindex`, so that the next start
+//! does not have to read the archive again. It holds hashes and offsets, no URLs: the
+//! record itself names its page.
 //!
 //! Invariant: an index is used only with the file it was made from: size, time of change
 //! and a hash of both ends must agree, and a checksum covers the index itself.
@@ -24,20 +24,20 @@ use super::problem::{Problem, ProblemKind};
 use super::scan::Scan;
 use super::stream::{ArchiveSource, Compression, Position};
 
-/// Changes whenever the meaning of the bytes behind it does.
+/// Format version; changes whenever the format after it does.
 const MAGIC: &[u8; 16] = b"sitescout-index1";
 
-/// So many problems of one kind of check are listed.
+/// Maximum number of problems listed by one kind of check.
 pub(super) const MAX_PROBLEMS: usize = 1_000;
 
-/// So much of each end of the archive is part of its stamp.
+/// How many bytes of each end of the archive are hashed into its stamp.
 const SAMPLE_BYTES: u64 = 64 * 1024;
 
 /// What is known of one archive file without reading it again.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Index {
     stamp: Stamp,
-    /// The rules by which the keys were made.
+    /// Version of the URL normalisation by which the keys were computed.
     canonical_form: u32,
     /// Every site of the archive.
     pub(super) sites: Vec<String>,
@@ -45,7 +45,7 @@ pub(super) struct Index {
     pub(super) entries: Vec<Entry>,
     /// Records of all types.
     pub(super) records: u64,
-    /// Records that captured something which is no page, by scheme.
+    /// Records that captured something other than a page, by scheme.
     pub(super) other_schemes: BTreeMap<String, u64>,
     pub(super) problems: Vec<Problem>,
     /// Problems beyond those listed.
@@ -127,7 +127,7 @@ impl Index {
         });
     }
 
-    /// A file of rubbish has a problem at every byte; the first thousand tell enough.
+    /// A file of garbage has a problem at every byte, so the list is limited.
     fn note(&mut self, problem: Option<Problem>) {
         let Some(problem) = problem else { return };
         if problem.kind.is_damage() && self.first_damage.is_none() {
@@ -153,7 +153,7 @@ impl Index {
         }
     }
 
-    /// The index kept beside the archive, if it is there, whole, and of this very file.
+    /// The index saved beside the archive, if it exists, is intact, and belongs to this file.
     pub(super) fn load(archive: &Path, source: &ArchiveSource) -> Option<Self> {
         let bytes = fs::read(index_path(archive)).ok()?;
         let rest = bytes.strip_prefix(MAGIC)?;
@@ -167,7 +167,7 @@ impl Index {
         is_current.then_some(index)
     }
 
-    /// Keeps the index beside the archive; it appears whole or not at all.
+    /// Saves the index beside the archive, atomically.
     pub(super) fn save(&self, archive: &Path) -> io::Result<()> {
         let path = index_path(archive);
         let directory = match path.parent() {
@@ -175,7 +175,7 @@ impl Index {
             _ => Path::new("."),
         };
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
-        // Readable for all whom the umask allows: the next start may be another user's.
+        // World-readable, subject to the umask: the next start may be by another user.
         let mut file = tempfile::Builder::new()
             .permissions(fs::Permissions::from_mode(0o644))
             .tempfile_in(directory)?;
@@ -187,7 +187,6 @@ impl Index {
     }
 }
 
-/// Where the index of an archive is kept.
 fn index_path(archive: &Path) -> PathBuf {
     let mut name = archive.as_os_str().to_owned();
     name.push(".scoutindex");

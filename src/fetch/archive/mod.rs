@@ -1,16 +1,16 @@
-//! Websites out of WARC archives: the web as somebody recorded it.
+//! Websites from WARC archives.
 //!
-//! The life of a page in here: one pass over each file ([`scan`](self)) finds the records
-//! that captured pages and builds an index, which is kept beside the file. A look-up goes
+//! How a page is read: one pass over each file ([`scan`](self)) finds the records
+//! that captured pages and builds an index, which is saved beside the file. A look-up goes
 //! from the page's key through the index to one record, decompresses that record alone,
-//! takes off the HTTP encodings and hands back a `FetchedPage`.
+//! removes the HTTP encodings and returns a `FetchedPage`.
 //!
 //! Rules: the scheme and `www.` do not matter in look-ups. Of several captures the newest
 //! is served. A redirect that only changes scheme or `www.` is left out, since here it
-//! would lead to itself. A revisit is answered with the record it refers to. A host that no
+//! would lead to itself. For a revisit, the record it refers to is served. A host that no
 //! record mentions is unreachable; a page that a known host lacks is a 404.
 //!
-//! Invariant: an archive is never in memory. Resident are 72 bytes for each capture, the
+//! Invariant: an archive is never loaded into memory. Resident are 72 bytes for each capture, the
 //! names of the sites, and what is being read.
 
 mod capture;
@@ -65,13 +65,13 @@ struct Inner {
     body_limit: usize,
 }
 
-/// What the documentation above promises.
+/// As documented above.
 const _: () = assert!(size_of::<(Entry, u32)>() == 72);
 
 // === impl Archive ===
 
 impl Archive {
-    /// Opens archives, reading each once if no index of it is kept.
+    /// Opens archives, reading each once if it has no saved index.
     pub fn open(
         paths: &[impl AsRef<Path>],
         settings: &FetchSettings,
@@ -134,13 +134,13 @@ impl Archive {
         self.inner.more_problems
     }
 
-    /// What is wrong, file by file; of a file of rubbish only the first thousand problems.
+    /// The problems, file by file; at most a thousand of one file.
     #[must_use]
     pub fn problems(&self) -> &[(PathBuf, Problem)] {
         &self.inner.problems
     }
 
-    /// Reads through all files again and gives every capture of a page, in the order of the
+    /// Reads through all files again and yields every capture of a page, in the order of the
     /// files; unreadable ones are left out.
     pub fn captures(&self) -> impl Iterator<Item = Result<Capture, ArchiveError>> {
         self.inner.files.iter().flat_map(|file| {
@@ -189,12 +189,12 @@ impl Fetcher for Archive {
             return Err(FetchError::no_host(&site));
         }
         let (archive, url) = (self.clone(), page.clone());
-        // Disk and decompression may take long enough to hold up other visits.
+        // Disk and decompression may take long enough to block other visits.
         let reading = tokio::task::spawn_blocking(move || archive.read(&url));
         match reading.await {
             Ok(found) => Ok(found?.unwrap_or_else(|| not_found(page))),
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
-            // The runtime is shutting down; nobody will look at the answer.
+            // The runtime is shutting down; the result is not used.
             Err(_) => Err(FetchError::no_host(&site)),
         }
     }
@@ -236,7 +236,7 @@ impl Inner {
         Ok(sites)
     }
 
-    /// Counts each page once; captures of one page stand together by now.
+    /// Counts each page once; the captures are sorted, so those of one page are adjacent.
     fn count_pages(&mut self, sites: &[Vec<SiteId>]) {
         for same_page in self
             .captures
@@ -289,8 +289,8 @@ impl Inner {
     }
 
     /// The content of the original under the status and headers of the revisit, which may
-    /// be another redirect with the same empty body. A revisit that only says «not modified»
-    /// has no others than those of the original.
+    /// be another redirect with the same empty body. A revisit with
+    /// status 304 gets those of the original.
     fn read_revisit(
         &self,
         (entry, file): (&Entry, u32),
@@ -342,7 +342,7 @@ impl Inner {
             })
     }
 
-    /// Only revisits ask for digests, and most archives have none.
+    /// Only revisits need digests, and most archives have none.
     fn index_digests(&mut self) {
         if !self.captures.iter().any(|(entry, _)| entry.is_revisit) {
             return;

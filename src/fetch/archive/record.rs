@@ -10,7 +10,7 @@ use crate::fetch::head::{Head, HeadError};
 use super::problem::ProblemKind;
 use super::stream::{ArchiveStream, Position, read_buffered};
 
-/// Longer headers are not written by anybody.
+/// Maximum length of a header; no known writer exceeds it.
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
 
 /// A record whose fields have been read and whose block is next in the stream.
@@ -40,7 +40,7 @@ pub(super) enum RecordType {
 impl Record {
     /// Reads the next record's fields, or nothing at the end of the archive.
     ///
-    /// On a problem, the second value says where it is.
+    /// An error includes the position of the problem.
     pub(super) fn read(
         stream: &mut ArchiveStream,
     ) -> Result<Option<Self>, (Position, ProblemKind)> {

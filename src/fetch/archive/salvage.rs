@@ -1,4 +1,4 @@
-//! Finding the way again after damage.
+//! Finding the next record after damage.
 
 use std::io::{self, BufRead, Read};
 
@@ -6,8 +6,8 @@ use crate::fetch::zstd;
 
 use super::stream::{ArchiveSource, Compression, GZIP_MAGIC, Position};
 
-/// So many places are tried in one file. Honest damage needs a handful; a file of nothing
-/// but beginnings would take for ever.
+/// Maximum number of positions tried in one file. Ordinary damage needs a handful; a malicious file
+/// full of magic bytes would take for ever.
 pub(super) const MAX_TRIES: u32 = 1_000;
 
 impl ArchiveSource {

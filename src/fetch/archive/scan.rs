@@ -1,7 +1,7 @@
 //! One pass over an archive file, record by record.
 //!
 //! Damage does not end the pass: it is reported, and the pass goes on where the next
-//! record seems to begin. Whoever called decides whether that is good enough.
+//! record seems to begin. The caller decides whether that is good enough.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::record::{Block, Record, RecordType, compression};
 use super::salvage::MAX_TRIES;
 use super::stream::{ArchiveSource, ArchiveStream, Compression, Position};
 
-/// No honest server sends longer HTTP headers. What is beyond counts as the body.
+/// Maximum length of HTTP headers. Anything beyond counts as body.
 pub(super) const MAX_HTTP_HEAD_BYTES: u64 = 256 * 1024;
 
 /// A pass over one file.
@@ -23,7 +23,7 @@ pub(super) struct Scan<'a> {
     stream: Option<ArchiveStream>,
     /// How many more places may be tried after damage.
     tries: u32,
-    /// Whether to tell that they are used up.
+    /// Still to be reported: the tries are used up.
     gave_up: Option<Problem>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Scanned {
     pub(super) capture: Option<Capture>,
     /// Whether there was a record of any type.
     pub(super) is_record: bool,
-    /// The scheme of a record that captured something which is no page: `ftp`, `dns`.
+    /// The scheme of a record that captured something other than a page: `ftp`, `dns`.
     pub(super) other_scheme: Option<String>,
     /// What is wrong here.
     pub(super) problem: Option<Problem>,
@@ -133,9 +133,8 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// Passes over the rest of a block and says how many announced bytes are missing. What a
-/// plain file is too short for is not looked for, or lying lengths would make the pass
-/// read the file again and again.
+/// Skips the rest of a block and returns how many announced bytes are missing. Where a plain file is
+/// too short nothing is skipped, or wrong lengths would make the pass read the file again and again.
 fn pass_over(source: &ArchiveSource, block: &mut Block<'_>) -> io::Result<u64> {
     if source.compression == Compression::None {
         let there = source.size()?.saturating_sub(block.position().inside);
@@ -147,7 +146,7 @@ fn pass_over(source: &ArchiveSource, block: &mut Block<'_>) -> io::Result<u64> {
     Ok(block.left())
 }
 
-/// Notes what the record captured, if it captured anything, or says why it cannot be used.
+/// Returns what the record captured, if anything, or why it cannot be used.
 fn read_capture(
     record: &Record,
     block: &mut Block<'_>,
@@ -171,7 +170,7 @@ fn read_capture(
         Err(error) => return Err(ProblemKind::Address(error.to_string())),
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
-    // A block that cannot be read is told when it is passed over.
+    // A block that cannot be read is reported when it is skipped.
     let http = if has_http {
         read_http_head(block).unwrap_or_default()
     } else {

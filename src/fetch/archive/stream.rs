@@ -1,7 +1,7 @@
-//! An archive file as one stream of decompressed bytes that knows where it is.
+//! An archive file as one stream of decompressed bytes with exact positions.
 //!
-//! A WARC file is plain, or a chain of gzip members or zstd frames, one for each record if
-//! its writer was careful. The stream reads through member after member and can start at
+//! A WARC file is plain, or a chain of gzip members or zstd frames, normally one
+//! for each record. The stream reads through member after member and can start at
 //! any of them, so that one record is read without those before it.
 //!
 //! Invariant: the buffer never holds bytes of two members; that is what makes
@@ -80,7 +80,7 @@ struct FileAt {
 // === impl Position ===
 
 impl Position {
-    /// The offset to tell a user: bytes from the start of the file, exact in a plain one,
+    /// The offset to report: bytes from the start of the file, exact in a plain one,
     /// the start of the member in a compressed one.
     pub(super) fn file_offset(self, compression: Compression) -> u64 {
         match compression {
@@ -295,7 +295,7 @@ impl Read for ArchiveStream {
     }
 }
 
-/// `Read` for whoever has a buffer.
+/// `Read::read` for a `BufRead`.
 pub(super) fn read_buffered(reader: &mut impl BufRead, out: &mut [u8]) -> io::Result<usize> {
     let available = reader.fill_buf()?;
     let length = available.len().min(out.len());

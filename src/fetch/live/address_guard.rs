@@ -1,14 +1,13 @@
 //! Which addresses a crawler may connect to.
 //!
-//! A name in a link is chosen by a stranger and may resolve to anything: to this machine, to
-//! the router beside it, to the metadata service of the cloud. So only what everybody can
-//! reach is reached. `IpAddr::is_global` would say so, but is not stable.
+//! A name in a link is untrusted and may resolve to anything: to this machine, to the router beside
+//! it, to the metadata service of the cloud. So only globally reachable addresses are connected to.
+//! `IpAddr::is_global` would decide this, but is not stable.
 //!
-//! The blocks are those of the IANA special-purpose registries (RFC 6890) that are not
-//! globally reachable, and the one public address at which a cloud answers its own machines.
-//! Addresses that stand for an IPv4 address elsewhere (mapped,
-//! translated, tunnelled) are refused whatever they carry, because some gateway decides
-//! where they lead, and that was not checked.
+//! The blocks are those of the IANA special-purpose registries (RFC 6890) that are not globally
+//! reachable, and the one public address at which a cloud serves metadata. Addresses that embed an
+//! IPv4 address (mapped, translated, tunnelled) are refused whatever they embed, because a gateway
+//! decides where they lead.
 //!
 //! Invariant: without allowed ranges, no address of a refused block is permitted.
 
@@ -19,7 +18,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 /// Decides which addresses may be connected to.
 #[derive(Debug, Clone)]
 pub(super) struct AddressGuard {
-    /// Ranges that the settings open, a test server on this machine for instance.
+    /// Ranges that the settings permit, for instance a test server on this machine.
     allowed: Vec<IpNet>,
 }
 
@@ -32,7 +31,7 @@ const REFUSED_IPV4: [Ipv4Net; 16] = [
     ipv4([100, 64, 0, 0], 10),
     // Loopback.
     ipv4([127, 0, 0, 0], 8),
-    // The wire server of Azure: public by its number, and metadata by what it tells.
+    // The wire server of Azure: a public address that serves metadata.
     ipv4([168, 63, 129, 16], 32),
     // Link-local, where clouds keep their metadata.
     ipv4([169, 254, 0, 0], 16),
@@ -62,7 +61,7 @@ const REFUSED_IPV4: [Ipv4Net; 16] = [
 /// link-local, site-local and multicast.
 const GLOBAL_UNICAST_IPV6: Ipv6Net = ipv6([0x2000, 0, 0], 3);
 
-/// What is not for everybody within it.
+/// The blocks within it that are not globally reachable.
 const REFUSED_IPV6: [Ipv6Net; 4] = [
     // Protocol assignments: Teredo, benchmarks, ORCHIDs, and anycast services without pages.
     ipv6([0x2001, 0, 0], 23),
@@ -77,7 +76,7 @@ const REFUSED_IPV6: [Ipv6Net; 4] = [
 // === impl AddressGuard ===
 
 impl AddressGuard {
-    /// Permits `allowed` besides what everybody can reach.
+    /// Permits `allowed` in addition to globally reachable addresses.
     pub(super) fn new(allowed: Vec<IpNet>) -> Self {
         Self { allowed }
     }
@@ -229,7 +228,7 @@ mod tests {
         }
     }
 
-    /// The same edges once more, written out, so that no arithmetic stands between.
+    /// The same edges once more, written out, so that no arithmetic is involved.
     #[test]
     fn the_edges_of_blocks_are_where_the_registries_have_them() {
         for (refused, public) in [

@@ -1,9 +1,9 @@
 //! One request, one response, within limits.
 //!
 //! Invariant: whatever a server sends, an exchange on one connection ends within
-//! `limits.request`, takes at most `limits.wire_bytes` of a body from the wire and a stated
-//! amount beside it (`meter.rs`), and makes at most `body_bytes` of them. All decoders at work
-//! hold at most [`DECODING_MEMORY`] together.
+//! `limits.request`, reads at most `limits.wire_bytes` of body plus a bounded overhead (`meter.rs`),
+//! and decodes them to at most `body_bytes`. All running decoders together hold at most
+//! [`DECODING_MEMORY`].
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{FetchSettings, LimitSettings};
-use crate::fetch::body::Body;
+use crate::fetch::body::{ACCEPTED_CODINGS, Body};
 use crate::fetch::error::{ErrorKind, FetchError};
 use crate::fetch::metrics::WaitingRequests;
 use crate::fetch::recorder::{Exchange, Recorder, Truncation};
@@ -31,7 +31,7 @@ use crate::telemetry::clock;
 use crate::web::{PageUrl, SiteId, looks_binary};
 
 use super::connections::{Connection, Connections, Unsent};
-use super::connector::{Connector, Route};
+use super::connector::{Connector, PROXY_AUTHENTICATION, Route};
 use super::exchange_timeout::{ExchangeTimeout, Lost};
 use super::meter::{Framing, Meter};
 use super::names::ConnectError;
@@ -39,37 +39,35 @@ use super::robots_rules;
 use super::tls::TlsSettingsError;
 use crate::fetch::host_guard::HostGuard;
 
-/// So much of the body of an error or a redirect is read, which is enough to use the
-/// connection again in most cases.
+/// How much of the body of an error or a redirect is read: in most cases all of it, so that the
+/// connection can be reused.
 const ERROR_BODY_BYTES: usize = 64 << 10;
 
-/// So many bytes tell text from other things.
+/// Number of bytes by which text is told from binary data.
 const SNIFFED_BYTES: usize = 512;
 
-/// Bodies that take at most so much on the wire, and decoded, are decoded at once, unless the
-/// decoder has to fill more memory than this.
+/// Bodies within these limits, on the wire, decoded, and in memory of the decoder, are decoded on
+/// the async thread.
 const SMALL_WIRE_BYTES: usize = 64 << 10;
 const SMALL_BODY_BYTES: usize = 256 << 10;
 const SMALL_MEMORY: usize = 8 << 20;
 
-/// What all decoders may hold at once, beside bodies. One with the largest window takes 20 MiB
-/// of it, an ordinary one some 4 MiB. Who finds no room waits, no longer than a body takes to be
-/// decoded.
+/// Memory budget of all decoders, bodies not included. A decoder with the largest window takes
+/// 20 MiB of it, an ordinary one about 4 MiB. When it is used up, further bodies wait until another
+/// one is decoded.
 const DECODING_MEMORY: usize = 32 << 20;
 
-/// In these units it is given out.
+/// The unit of the budget: one semaphore permit.
 const DECODING_UNIT: usize = 1 << 10;
 
-/// So many larger ones are decoded at once, in the whole process: as many as there are cores. While
-/// that lasts a body is in memory twice, and its buffer grows by doubling.
+/// Number of larger bodies decoded concurrently in the whole process: one per core. Meanwhile such
+/// a body is in memory twice, and its buffer grows by doubling.
 static DECODERS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, usize::from)));
 
 const ACCEPTED: &str = "text/html,application/xhtml+xml;q=0.9,text/plain;q=0.8,*/*;q=0.1";
 
-const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
-
-/// Makes requests.
+/// The HTTP client.
 #[derive(Debug)]
 pub(super) struct Client {
     connector: Connector,
@@ -80,35 +78,35 @@ pub(super) struct Client {
     user_agent: HeaderValue,
     limits: LimitSettings,
     body_bytes: usize,
-    /// Units of memory that no decoder holds.
+    /// The free part of the decoding budget, in units.
     decoding: Arc<Semaphore>,
 }
 
-/// What is asked for.
+/// What is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// A page: only the media types of the settings are downloaded.
     Page,
-    /// Rules for robots, whatever they are sent as.
+    /// A robots.txt, whatever its media type.
     Robots,
 }
 
-/// A response, read.
+/// A response with its decoded body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) parts: response::Parts,
     pub(super) body: Body,
     pub(super) address: Option<IpAddr>,
     pub(super) wire_bytes: u64,
-    /// Whether the body ended before its end, and not because we wanted no more of it.
+    /// Whether the body ended early, and not because of our own limits.
     pub(super) is_broken: bool,
     /// From sending the request until the last byte.
     pub(super) duration: Duration,
 }
 
-/// A response before its encodings are taken off.
+/// A response with its body still encoded.
 struct Received {
-    /// If it is to be recorded.
+    /// Present if the exchange is recorded.
     sent: Option<Box<Sent>>,
     parts: response::Parts,
     body: WireBody,
@@ -116,30 +114,30 @@ struct Received {
     duration: Duration,
 }
 
-/// A body as it came.
+/// A body as received.
 struct WireBody {
     bytes: Bytes,
     truncated: Option<Truncation>,
 }
 
-/// A body in the making. One piece alone is not copied: the headers beside it are parts of
-/// the same memory and keep it anyway.
+/// A body being received. A single piece is not copied: the headers share its buffer and keep it
+/// alive anyway.
 #[derive(Default)]
 struct Pieces {
     only: Bytes,
     several: Vec<u8>,
 }
 
-/// A request as an archive keeps it: in the form of HTTP/1.1, which has a `Host`.
+/// A request in the form in which archives keep it: HTTP/1.1, with a `Host` header.
 struct Sent {
     date: SystemTime,
     request: request::Parts,
 }
 
-/// Why an exchange on one connection gave nothing.
+/// Why an exchange on one connection gave no response.
 enum Failure {
-    /// The server had closed the connection before anything was sent on it: another one
-    /// may do, and no pause is due in between.
+    /// The server had closed the connection before anything was sent on it: retry on a new one,
+    /// without a pause.
     Stale,
     Final(FetchError),
 }
@@ -178,8 +176,8 @@ impl Client {
         self.connections.open()
     }
 
-    /// Asks for a page. Waiting for the address or for a permit is not counted against the
-    /// server.
+    /// Requests a page. Waiting for the address or for a permit does not count towards the
+    /// timeouts.
     pub(super) async fn get(
         &self,
         page: &PageUrl,
@@ -189,7 +187,7 @@ impl Client {
         self.guard.check(site)?;
         let mut idle = self.connections.take_idle(page, site);
         loop {
-            let is_kept = idle.is_some();
+            let is_reused = idle.is_some();
             let (connection, time_left) = match idle.take() {
                 Some(connection) => {
                     let turn = self.connector.keep_pace_of(site, &connection);
@@ -200,19 +198,19 @@ impl Client {
                 // Boxed, because it is rare and would make every fetch larger.
                 None => Box::pin(self.connect(page, site)).await?,
             };
-            let patience = ExchangeTimeout::begin(self.limits.first_byte, time_left);
-            let asking = pin!(self.ask(connection, page, site, wanted, &patience));
-            return match patience.wait(asking).await {
+            let timer = ExchangeTimeout::begin(self.limits.first_byte, time_left);
+            let exchange = pin!(self.exchange(connection, page, site, wanted, &timer));
+            return match timer.wait(exchange).await {
                 Ok(Ok(received)) => Ok(self.keep(page, received, wanted).await),
                 Ok(Err(Failure::Final(error))) => Err(error),
-                Ok(Err(Failure::Stale)) if is_kept => continue,
+                Ok(Err(Failure::Stale)) if is_reused => continue,
                 Ok(Err(Failure::Stale)) => Err(broken(page, "it was closed at once")),
                 Err(lost) => Err(timed_out(page, lost)),
             };
         }
     }
 
-    /// Opens a connection, and says how much time is left for the answer.
+    /// Opens a connection and returns how much time is left for the response.
     async fn connect(
         &self,
         page: &PageUrl,
@@ -247,13 +245,13 @@ impl Client {
         }
     }
 
-    async fn ask(
+    async fn exchange(
         &self,
         mut connection: Connection,
         page: &PageUrl,
         site: &SiteId,
         wanted: Wanted,
-        patience: &ExchangeTimeout,
+        timer: &ExchangeTimeout,
     ) -> Result<Received, Failure> {
         let request = self.request(page, &connection)?;
         let is_recorded = self.recorder.is_some();
@@ -267,25 +265,23 @@ impl Client {
         };
         let (parts, incoming) = response.into_parts();
         if parts.status.is_informational() {
-            let message = format!("{} switched protocols unasked", page.site());
+            let message = format!("{} sent an unsolicited protocol switch", page.site());
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
-        // The proxy says so, and not the site.
+        // This is the response of the proxy, not of the site.
         if connection.peer().wants_absolute_form
             && parts.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
-            let error = self
-                .connector
-                .proxy_trouble(page, "it wants other credentials");
+            let error = self.connector.proxy_trouble(page, PROXY_AUTHENTICATION);
             return Err(error.into());
         }
         if parts.headers.len() > self.limits.headers {
-            let message = format!("{} sends {} headers", page.site(), parts.headers.len());
+            let message = format!("{} sent {} headers", page.site(), parts.headers.len());
             return Err(FetchError::new(ErrorKind::Malformed, message).into());
         }
         let address = connection.peer().address;
         let meter = connection.meter();
-        let reading = self.read_body(page, &parts, incoming, wanted, patience, meter);
+        let reading = self.read_body(page, &parts, incoming, wanted, timer, meter);
         let body = reading.await?;
         if body.truncated.is_none() {
             self.connections.give_back(site, connection);
@@ -295,12 +291,11 @@ impl Client {
             parts,
             body,
             address,
-            duration: patience.sign(),
+            duration: timer.note_activity(),
         })
     }
 
-    /// Records what was received and takes its encodings off. The server is not blamed for
-    /// the time that this takes.
+    /// Records what was received and decodes it. This time does not count towards the timeouts.
     async fn keep(&self, page: &PageUrl, received: Received, wanted: Wanted) -> Answer {
         if self.recorder.is_some() {
             // Boxed, because it would make every fetch larger.
@@ -345,7 +340,7 @@ impl Client {
             &url[url::Position::BeforePath..]
         };
         *request.uri_mut() = Uri::try_from(target).map_err(|error| {
-            let message = format!("{page} cannot be asked for: {error}");
+            let message = format!("{page} cannot be requested: {error}");
             FetchError::new(ErrorKind::Malformed, message)
         })?;
         let headers = request.headers_mut();
@@ -354,10 +349,7 @@ impl Client {
         }
         headers.insert(USER_AGENT, self.user_agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
-        headers.insert(
-            ACCEPT_ENCODING,
-            HeaderValue::from_static(ACCEPTED_ENCODINGS),
-        );
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
         if peer.wants_absolute_form
             && let Some(credentials) = self.connector.proxy_authorization()
         {
@@ -373,7 +365,7 @@ impl Client {
         parts: &response::Parts,
         mut incoming: Incoming,
         wanted: Wanted,
-        patience: &ExchangeTimeout,
+        timer: &ExchangeTimeout,
         meter: &Meter,
     ) -> Result<WireBody, FetchError> {
         let mut body = Pieces::default();
@@ -386,7 +378,7 @@ impl Client {
         let is_plain = !parts.headers.contains_key(CONTENT_ENCODING);
         let mut is_unknown =
             wanted == Wanted::Page && is_plain && !parts.headers.contains_key(CONTENT_TYPE);
-        let started = patience.sign();
+        let started = timer.note_activity();
         while let Some(frame) = incoming.frame().await {
             let frame = match frame {
                 Ok(frame) => frame,
@@ -396,7 +388,7 @@ impl Client {
                 Err(_) if meter.is_exceeded() => return Ok(body.cut(Truncation::Length)),
                 Err(_) => return Ok(body.cut(Truncation::Disconnect)),
             };
-            // Trailers say nothing that matters here.
+            // Trailers are not used.
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -413,7 +405,7 @@ impl Client {
             if is_too_long {
                 return Ok(body.cut(Truncation::Length));
             }
-            let elapsed = patience.sign().saturating_sub(started);
+            let elapsed = timer.note_activity().saturating_sub(started);
             self.check_rate(page, elapsed, body.as_slice().len())?;
         }
         Ok(body.whole())
@@ -435,7 +427,7 @@ impl Client {
         }
     }
 
-    /// Whether bodies of this type are downloaded. A missing type is decided by the body.
+    /// Whether bodies of this type are downloaded. Without a type the body decides.
     fn takes(&self, headers: &HeaderMap) -> bool {
         let Some(announced) = headers.get(CONTENT_TYPE) else {
             return true;
@@ -447,7 +439,7 @@ impl Client {
         is_meaningless || self.limits.content_types.iter().any(is_essence)
     }
 
-    /// Nobody is judged by the beginning: connections start slowly.
+    /// Enforces the minimum rate, but not at the beginning: connections start slowly.
     fn check_rate(
         &self,
         page: &PageUrl,
@@ -499,7 +491,7 @@ impl Client {
         recorder.record(exchange).await;
     }
 
-    /// Takes the content encodings off.
+    /// Removes the content encodings.
     async fn decode(&self, headers: &HeaderMap, wire: WireBody, limit: usize) -> Body {
         let body = Body {
             bytes: wire.bytes,
@@ -517,8 +509,8 @@ impl Client {
         let units = u32::try_from(memory.div_ceil(DECODING_UNIT)).unwrap_or(u32::MAX);
         let memory = Arc::clone(&self.decoding).acquire_many_owned(units).await;
         let memory = memory.expect("the semaphore is never closed");
-        // An honest page is decoded at once. What turns out large is decoded again where the
-        // time that takes holds up nobody.
+        // An ordinary page is decoded here. One that turns out large is decoded again on the
+        // blocking pool.
         if is_small {
             let decoded = body.clone().decode(&content, limit.min(SMALL_BODY_BYTES));
             if decoded.bytes.len() < SMALL_BODY_BYTES {
@@ -535,7 +527,7 @@ impl Client {
         match decoding.await {
             Ok(body) => cut(body, limit),
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
-            // The runtime is shutting down; nobody will look at the answer.
+            // The runtime is shutting down; the result is not used.
             Err(_) => Body {
                 bytes: Bytes::new(),
                 truncated: true,
@@ -544,7 +536,7 @@ impl Client {
     }
 }
 
-/// A body that was not what its headers say is as long as it came.
+/// A body that was not encoded as announced is returned undecoded, so it may exceed the limit.
 fn cut(body: Body, limit: usize) -> Body {
     match body.bytes.get(..limit) {
         Some(start) if start.len() < body.bytes.len() => Body {
@@ -613,7 +605,7 @@ impl Sent {
     }
 }
 
-/// hyper has put the chunks together.
+/// hyper has already joined the chunks.
 fn without_transfer_encoding(mut parts: response::Parts) -> response::Parts {
     parts.headers.remove(TRANSFER_ENCODING);
     parts
@@ -621,10 +613,10 @@ fn without_transfer_encoding(mut parts: response::Parts) -> response::Parts {
 
 fn timed_out(page: &PageUrl, lost: Lost) -> FetchError {
     let what = match lost {
-        Lost::Silent => "begin or go on",
+        Lost::Silent => "start or continue",
         Lost::Endless => "end",
     };
-    let message = format!("the answer of {} did not {what} in time", page.site());
+    let message = format!("the response of {} did not {what} in time", page.site());
     FetchError::new(ErrorKind::Timeout, message)
 }
 
@@ -636,13 +628,13 @@ fn broken(page: &PageUrl, why: &str) -> FetchError {
 fn no_answer(page: &PageUrl, meter: &Meter, error: &hyper::Error) -> FetchError {
     if meter.is_exceeded() {
         let message = format!(
-            "{} sends without end what belongs to no answer",
+            "{} sent more bytes than its response accounts for",
             page.site()
         );
         return FetchError::new(ErrorKind::Malformed, message);
     }
     if error.is_parse() {
-        let message = format!("what {} sends is no HTTP: {error}", page.site());
+        let message = format!("{} did not send valid HTTP: {error}", page.site());
         return FetchError::new(ErrorKind::Malformed, message);
     }
     broken(page, &error.to_string())

@@ -1,15 +1,14 @@
-//! Open connections: how many there may be, and which wait to be used again.
+//! Connection pool: limits open connections and keeps idle ones for reuse.
 //!
-//! Pools of HTTP clients bound what waits, not what is open, and may open a second
-//! connection to a host while the first is on its way back. Here a connection takes one of
-//! so many permits until it is closed, and whoever needs a permit gets that of the connection
-//! that has been idle longest.
+//! Pools of HTTP clients limit idle connections, not open ones, and may open a second connection to
+//! a host while the first is being returned. Here a connection holds a permit until it is closed,
+//! and when permits run out, the connection that has been idle longest is closed to free one.
 //!
-//! There may be fewer descriptors than permits: others take them, too. Then whoever needs one
-//! waits for it as for a permit, and no site is blamed.
+//! There may be fewer descriptors than permits, since other parts use them too. Then a request
+//! waits for a descriptor as it does for a permit, and it does not count against the site.
 //!
 //! Invariant: no more connections are open than there are permits, and no site has an idle
-//! one beside the one in use, since requests to a site are made one at a time.
+//! connection while another is in use, since requests to a site are made one at a time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -35,25 +34,25 @@ use crate::web::{PageUrl, SiteId};
 use super::meter::Meter;
 use super::names::ConnectError;
 
-/// How long to wait for a descriptor before trying again: at first, and at most.
+/// Back-off while waiting for a descriptor: initial and maximum.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The lack of descriptors is told no more often than this.
-const REMINDER: Duration = Duration::from_mins(1);
+/// Minimum time between two warnings about missing descriptors.
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// All connections of one fetcher.
 #[derive(Debug)]
 pub(super) struct Connections {
     permits: Arc<Semaphore>,
     total: usize,
-    /// Those who have no permit yet. While there are any, nothing stays idle.
+    /// Requests waiting for a permit. While there are any, connections are closed, not kept.
     waiting: AtomicUsize,
     idle: Mutex<HashMap<SiteId, Idle>>,
     idle_time: Duration,
     has_reaper: AtomicBool,
-    /// When it was last told that descriptors are lacking.
-    told: Mutex<Option<Instant>>,
+    /// When the last warning about missing descriptors was logged.
+    last_warning: Mutex<Option<Instant>>,
     gauge: IntGauge,
 }
 
@@ -63,8 +62,7 @@ struct Idle {
     since: Instant,
 }
 
-/// The right to one open connection, to a site or to a name server, counted as long as it
-/// lasts.
+/// The right to one open connection, to a site or to a name server; counted until dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
@@ -77,22 +75,22 @@ pub(super) struct Connection {
     sender: Sender,
     tasks: Tasks,
     meter: Arc<Meter>,
-    /// Boxed, because connections are handed around for every page.
+    /// Boxed, because connections are moved for every page.
     peer: Box<Peer>,
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Scheme, host and port of the pages that can be asked for.
+    /// Scheme, host and port of the pages that can be requested.
     pub(super) origin: Box<str>,
-    /// The same host and port as a request names them.
+    /// The same host and port as a `Host` header.
     pub(super) host: HeaderValue,
-    /// The address that answers; none behind a proxy.
+    /// The address of the server; none behind a proxy.
     pub(super) address: Option<IpAddr>,
-    /// The address whose pace is to be kept, if it has one.
+    /// The address to rate-limit, if any.
     pub(super) paced_address: Option<IpAddr>,
-    /// Whether the request line holds the whole address, as a proxy wants it.
+    /// Whether the request line holds the whole URL, as for a proxy (RFC 9112, section 3.2.2).
     pub(super) wants_absolute_form: bool,
 }
 
@@ -104,7 +102,7 @@ pub(super) struct Tasks {
     running: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
-/// The end of a connection that takes requests.
+/// The sending half of a connection.
 #[derive(Debug)]
 pub(super) enum Sender {
     Http1(http1::SendRequest<Empty<Bytes>>),
@@ -114,7 +112,7 @@ pub(super) enum Sender {
 /// Why there was no response.
 #[derive(Debug)]
 pub(super) enum Unsent {
-    /// The connection was closed before the request was on its way.
+    /// The connection was closed before the request was sent.
     Never,
     /// The server may have seen the request.
     Perhaps(hyper::Error),
@@ -131,7 +129,7 @@ impl Connections {
             idle: Mutex::default(),
             idle_time,
             has_reaper: AtomicBool::new(false),
-            told: Mutex::default(),
+            last_warning: Mutex::default(),
             gauge,
         }
     }
@@ -161,7 +159,7 @@ impl Connections {
         ConnectionPermit::new(permit.expect("the semaphore is never closed"), &self.gauge)
     }
 
-    /// Tries until there is a descriptor for it. In between, idle connections give theirs up.
+    /// Retries until a descriptor is available. In between, idle connections are closed.
     pub(super) async fn with_descriptor<T, A>(
         &self,
         attempt: impl Fn() -> A,
@@ -176,7 +174,7 @@ impl Connections {
                 Err(ConnectError::Failed(error)) => return Err(error),
                 Ok(found) => return Ok(found),
             }
-            self.tell_lack_of_descriptors();
+            self.warn_no_descriptor();
             self.close_oldest();
             sleep(wait).await;
             wait = (2 * wait).min(LONGEST_WAIT);
@@ -194,8 +192,8 @@ impl Connections {
             since: Instant::now(),
         };
         {
-            // Who waits counts itself before it looks for an idle connection to close, so
-            // one of the two sees the other.
+            // `permit` counts itself as waiting before it looks for an idle connection to close,
+            // so one of the two sees the other.
             let mut kept = self.idle();
             if self.waiting.load(Ordering::Acquire) > 0 {
                 return;
@@ -207,10 +205,13 @@ impl Connections {
         }
     }
 
-    fn tell_lack_of_descriptors(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| told.elapsed() >= REMINDER) {
-            *told = Some(Instant::now());
+    fn warn_no_descriptor(&self) {
+        let mut last = self
+            .last_warning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL) {
+            *last = Some(Instant::now());
             tracing::warn!(
                 connections = self.open(),
                 "too many files are open, so pages wait; raise the limit of open files"
@@ -230,7 +231,7 @@ impl Connections {
         }
     }
 
-    /// Closes what has been idle for too long, and says whether anything is left.
+    /// Closes what has been idle for too long, and returns whether any idle connection is left.
     fn close_expired(&self) -> bool {
         let mut idle = self.idle();
         idle.retain(|_, idle| {
@@ -240,7 +241,7 @@ impl Connections {
     }
 }
 
-/// Lives as long as there are idle connections, or the fetcher does.
+/// Runs until there are no idle connections left, or the fetcher is dropped.
 async fn reap(connections: Arc<Connections>) {
     let period = (connections.idle_time / 2).max(Duration::from_millis(10));
     let weak = Arc::downgrade(&connections);
@@ -252,7 +253,7 @@ async fn reap(connections: Arc<Connections>) {
         };
         if !connections.close_expired() {
             connections.has_reaper.store(false, Ordering::Release);
-            // One may have come in between, and found a reaper that was about to leave.
+            // A connection may have been returned in between, while `has_reaper` was still set.
             if connections.idle().is_empty() || connections.has_reaper.swap(true, Ordering::AcqRel)
             {
                 return;
@@ -261,7 +262,7 @@ async fn reap(connections: Arc<Connections>) {
     }
 }
 
-/// Counts one who waits, also if that one gives up.
+/// Counts one waiting request until dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -332,7 +333,7 @@ impl Connection {
         peer: Peer,
     ) -> Self {
         tasks.execute(async move {
-            // How a connection ended is told to whoever waits for an answer on it.
+            // The error also reaches the request that waits for a response.
             let _ = pin!(driver).await;
         });
         Self {

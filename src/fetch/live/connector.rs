@@ -1,7 +1,7 @@
-//! From a page to a connection on which it can be asked for.
+//! Opens the connection on which a page is requested.
 //!
-//! Invariant: every address that is connected to was looked up once, checked, and is the
-//! one connected to. Redirects and robots.txt come this way too; there is no other.
+//! Invariant: a name is resolved once, and the addresses that were checked are the ones connected
+//! to. Redirects and robots.txt take the same path; there is no other.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,13 +33,16 @@ use super::pace::AddressPace;
 use super::tls;
 use super::turns::deferred;
 
-/// So many addresses of one name are tried.
+/// Maximum number of addresses tried for one name.
 const ADDRESSES_TRIED: usize = 3;
 
-/// When to come back after trouble of our own, unless `come_back` is sooner.
+/// Maximum deferral after a local failure; `come_back` if that is shorter.
 const OWN_TROUBLE: Duration = Duration::from_mins(1);
 
-/// Makes connections.
+/// Message for status 407.
+pub(super) const PROXY_AUTHENTICATION: &str = "it requires authentication";
+
+/// Opens connections.
 pub(super) struct Connector {
     names: Names,
     guard: AddressGuard,
@@ -59,9 +62,9 @@ pub(super) struct Route {
     /// The addresses to try, in this order.
     addresses: Vec<SocketAddr>,
     tls: bool,
-    /// Whether a proxy stands there.
+    /// Whether these are the addresses of a proxy.
     by_proxy: bool,
-    /// Whether the pace for addresses applies.
+    /// Whether the rate limit per address applies.
     is_paced: bool,
 }
 
@@ -86,8 +89,8 @@ impl Connector {
         })
     }
 
-    /// Finds out where to connect for a page, and refuses what must not be connected to. To
-    /// ask a name server takes a permit.
+    /// Decides where to connect for a page, and refuses forbidden ports and addresses. A DNS query
+    /// takes a permit.
     pub(super) async fn route(
         &self,
         page: &PageUrl,
@@ -104,8 +107,8 @@ impl Connector {
         let site = page.site();
         if !self.has_contact {
             let message = format!(
-                "{site} was not asked: the live web is refused without a contact; set `contact` \
-                 in [fetch] to a URL or a mail address"
+                "{site} was not requested: the live web is refused without a contact; set \
+                 `contact` in [fetch] to a URL or a mail address"
             );
             return Err(FetchError::new(ErrorKind::NoContact, message).into());
         }
@@ -146,7 +149,7 @@ impl Connector {
         })
     }
 
-    /// Waits until the address on the route may be asked.
+    /// Waits for the rate limit of the route's first address.
     pub(super) async fn keep_pace(&self, site: &SiteId, route: &Route) -> Result<(), FetchError> {
         match route.addresses.first() {
             Some(address) if route.is_paced => self.pace.wait(address.ip(), site).await,
@@ -154,7 +157,7 @@ impl Connector {
         }
     }
 
-    /// The same for a connection that stands already.
+    /// The same for an open connection.
     pub(super) async fn keep_pace_of(
         &self,
         site: &SiteId,
@@ -166,7 +169,7 @@ impl Connector {
         }
     }
 
-    /// Connects. The permit stays taken as long as the connection stands.
+    /// Connects. The permit is held until the connection is closed.
     pub(super) async fn connect(
         &self,
         page: &PageUrl,
@@ -192,8 +195,8 @@ impl Connector {
         let has_any = addresses.iter().any(|address| self.guard.permits(*address));
         if let Some(refused) = refused.filter(|_| !has_any) {
             let message = format!(
-                "{} is at {refused}, which is no public address; `allow_addresses` in [fetch] can \
-                 allow it",
+                "{} is at {refused}, which is not a public address; `allow_addresses` in [fetch] \
+                 can allow it",
                 page.site()
             );
             return Err(FetchError::new(ErrorKind::ForbiddenAddress, message));
@@ -202,7 +205,7 @@ impl Connector {
         Ok(addresses.filter(|address| self.guard.permits(*address)))
     }
 
-    /// The proxy was chosen by the user, so it may stand anywhere.
+    /// Not checked: the proxy was chosen by the operator, so it may have any address.
     async fn proxy_addresses(
         &self,
         proxy: &ProxySettings,
@@ -216,13 +219,13 @@ impl Connector {
         Ok(with_port.collect())
     }
 
-    /// A question to a name server is a socket as well, so it waits for a permit.
+    /// A DNS query takes a socket as well, so it waits for a permit.
     async fn look_up(
         &self,
         host: &str,
         connections: &Connections,
     ) -> Result<Vec<IpAddr>, ConnectError> {
-        let _seat = connections.permit().await;
+        let _permit = connections.permit().await;
         self.names.look_up(host).await
     }
 
@@ -233,17 +236,17 @@ impl Connector {
         permit: ConnectionPermit,
     ) -> Result<Connection, ConnectError> {
         let mut failure = None;
-        // One address that swallows everything must not take the time of the others.
+        // One unresponsive address must not take the time of the others.
         let tries = u32::try_from(route.addresses.len()).unwrap_or(1).max(1);
         let share = self.limits.connect / tries;
         for address in &route.addresses {
             let connected = timeout(share, TcpStream::connect(address)).await;
             match connected.unwrap_or(Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => {
-                    // Requests are small and waited for. If this fails they are a bit later.
+                    // Only an optimisation, so a failure is ignored.
                     let _ = stream.set_nodelay(true);
-                    let greeting = self.greet(page, route, stream, address.ip(), permit);
-                    return Ok(greeting.await?);
+                    let negotiation = self.negotiate(page, route, stream, address.ip(), permit);
+                    return Ok(negotiation.await?);
                 }
                 Err(error) if ConnectError::is_no_descriptor(&error) => {
                     return Err(ConnectError::NoDescriptor);
@@ -261,7 +264,7 @@ impl Connector {
         }
         let trouble = failure.as_ref().and_then(own_trouble);
         if let Some((error, trouble)) = failure.as_ref().zip(trouble) {
-            tracing::warn!(%error, "no connection can be opened");
+            tracing::warn!(%error, "cannot open a connection");
             return Err(self.own_trouble(page, trouble).into());
         }
         let why = failure.map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
@@ -269,8 +272,8 @@ impl Connector {
         Err(FetchError::new(ErrorKind::Unreachable, message).into())
     }
 
-    /// Agrees on TLS, if need be, and on the version of HTTP.
-    async fn greet(
+    /// Sets up the tunnel and TLS where needed, then HTTP/1.1 or HTTP/2.
+    async fn negotiate(
         &self,
         page: &PageUrl,
         route: &Route,
@@ -293,7 +296,7 @@ impl Connector {
             (stream, false)
         };
         let stream = TokioIo::new(stream);
-        let unspoken = |error: hyper::Error| {
+        let not_http = |error: hyper::Error| {
             let message = format!("{} does not speak HTTP: {error}", page.site());
             FetchError::new(ErrorKind::Malformed, message)
         };
@@ -307,11 +310,11 @@ impl Connector {
         };
         Ok(if speaks_http2 {
             let handshake = self.http2(tasks.clone()).handshake(stream).await;
-            let (sender, driver) = handshake.map_err(unspoken)?;
+            let (sender, driver) = handshake.map_err(not_http)?;
             Connection::new(Sender::Http2(sender), driver, tasks, meter, peer)
         } else {
             let handshake = self.http1().handshake(stream).await;
-            let (sender, driver) = handshake.map_err(unspoken)?;
+            let (sender, driver) = handshake.map_err(not_http)?;
             Connection::new(Sender::Http1(sender), driver, tasks, meter, peer)
         })
     }
@@ -321,7 +324,7 @@ impl Connector {
         builder
             .max_headers(self.limits.headers)
             .max_header_size(self.limits.header_bytes)
-            // Browsers show what such servers send.
+            // As lenient as browsers.
             .ignore_invalid_headers_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)
             .allow_spaces_after_header_name_in_responses(true)
@@ -351,7 +354,7 @@ impl Connector {
             .trim_end_matches(']')
             .to_owned();
         let failed = |why: &dyn std::fmt::Display| {
-            let message = format!("no TLS with {}: {why}", page.site());
+            let message = format!("TLS with {} failed: {why}", page.site());
             FetchError::new(ErrorKind::TlsFailed, message)
         };
         let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
@@ -369,14 +372,14 @@ impl Connector {
         })
     }
 
-    /// Asks the proxy for a way through (RFC 9110, section 9.3.6).
+    /// Opens a tunnel through the proxy with `CONNECT` (RFC 9110, section 9.3.6).
     async fn tunnel(
         &self,
         page: &PageUrl,
         stream: Metered,
     ) -> Result<TokioIo<hyper::upgrade::Upgraded>, FetchError> {
         let failed = |why: &dyn std::fmt::Display| {
-            let message = format!("the proxy does not lead to {}: {why}", page.site());
+            let message = format!("the proxy cannot reach {}: {why}", page.site());
             FetchError::new(ErrorKind::Unreachable, message)
         };
         let (mut sender, driver) = self
@@ -402,7 +405,7 @@ impl Connector {
         let response = response.map_err(|error| failed(&error))?;
         match response.status() {
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                return Err(self.proxy_trouble(page, "it wants other credentials"));
+                return Err(self.proxy_trouble(page, PROXY_AUTHENTICATION));
             }
             status if !status.is_success() => return Err(failed(&status)),
             _ => {}
@@ -411,19 +414,19 @@ impl Connector {
         Ok(TokioIo::new(upgraded.map_err(|error| failed(&error))?))
     }
 
-    /// The proxy cannot be reached, or does not let us through to anybody.
+    /// The proxy cannot be reached, or refuses all our requests.
     pub(super) fn proxy_trouble(&self, page: &PageUrl, why: &str) -> FetchError {
-        tracing::warn!(why, "no way through the proxy");
+        tracing::warn!(why, "cannot connect through the proxy");
         self.own_trouble(page, Trouble::Proxy)
     }
 
-    /// The site is not asked, because of trouble of our own.
+    /// Defers the site because of a local failure.
     fn own_trouble(&self, page: &PageUrl, trouble: Trouble) -> FetchError {
         let cause = DeferralCause::OwnTrouble(trouble);
         deferred(&page.site(), self.come_back, cause)
     }
 
-    /// The header by which the proxy knows us, if it wants one.
+    /// The `Proxy-Authorization` header, if the settings give credentials.
     pub(super) fn proxy_authorization(&self) -> Option<HeaderValue> {
         let (user, password) = self.proxy.as_ref()?.credentials.as_ref()?;
         let plain = format!("{user}:{password}");
@@ -434,7 +437,7 @@ impl Connector {
     }
 }
 
-/// The trouble of this machine because of which it could not connect, if the error says so.
+/// The local failure behind a connection error, if it is one.
 fn own_trouble(error: &io::Error) -> Option<Trouble> {
     const ENOBUFS: i32 = 105;
     match error.kind() {
@@ -451,7 +454,7 @@ fn host_header(page: &PageUrl) -> HeaderValue {
 }
 
 fn connect_timeout(page: &PageUrl) -> FetchError {
-    let message = format!("{} did not take the connection in time", page.site());
+    let message = format!("{} did not accept the connection in time", page.site());
     FetchError::new(ErrorKind::ConnectTimeout, message)
 }
 

@@ -1,7 +1,7 @@
-//! How long an answer is waited for: between two signs of life, and in all.
+//! Timeouts of one exchange: for inactivity, and in total.
 //!
-//! A timer for each step would cost more than most steps do. So there is one for the whole
-//! exchange, and only when it fires is it asked whether there was a sign of life meanwhile.
+//! Resetting a timer at each step would cost more than most steps do. So one timer runs, and only
+//! when it fires is it checked whether there was activity in the meantime.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,48 +9,48 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-/// The patience with one exchange, from the moment of asking.
+/// The timeouts of one exchange, from the moment the request is sent.
 #[derive(Debug)]
 pub(super) struct ExchangeTimeout {
-    asked: Instant,
+    started: Instant,
     silence: Duration,
     end: Instant,
-    /// In microseconds since asking. Atomic only because futures move between threads.
-    last_sign: AtomicU64,
+    /// In microseconds since `started`. Atomic only because futures move between threads.
+    last_activity: AtomicU64,
 }
 
-/// Why it was lost.
+/// Why the exchange timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// There was no sign of life for too long.
+    /// No activity for too long.
     Silent,
-    /// It took too long in all.
+    /// The whole exchange took too long.
     Endless,
 }
 
 // === impl ExchangeTimeout ===
 
 impl ExchangeTimeout {
-    /// Begins to wait: for `silence` without a sign of life, and for `whole` at most.
+    /// Starts the clock: at most `silence` without activity, and `whole` in total.
     pub(super) fn begin(silence: Duration, whole: Duration) -> Self {
-        let asked = Instant::now();
+        let started = Instant::now();
         Self {
-            asked,
+            started,
             silence,
-            end: asked + whole,
-            last_sign: AtomicU64::new(0),
+            end: started + whole,
+            last_activity: AtomicU64::new(0),
         }
     }
 
-    /// Notes a sign of life, and says how long after asking it came.
-    pub(super) fn sign(&self) -> Duration {
-        let elapsed = self.asked.elapsed();
+    /// Notes activity, and returns the time since the start.
+    pub(super) fn note_activity(&self) -> Duration {
+        let elapsed = self.started.elapsed();
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        self.last_sign.store(micros, Ordering::Relaxed);
+        self.last_activity.store(micros, Ordering::Relaxed);
         elapsed
     }
 
-    /// Waits for the exchange as long as there is patience.
+    /// Waits for the exchange until it ends or times out.
     pub(super) async fn wait<T>(
         &self,
         mut exchange: Pin<&mut impl Future<Output = T>>,
@@ -67,8 +67,8 @@ impl ExchangeTimeout {
     }
 
     fn due(&self) -> Instant {
-        let last_sign = Duration::from_micros(self.last_sign.load(Ordering::Relaxed));
-        self.end.min(self.asked + last_sign + self.silence)
+        let last_activity = Duration::from_micros(self.last_activity.load(Ordering::Relaxed));
+        self.end.min(self.started + last_activity + self.silence)
     }
 }
 
@@ -82,17 +82,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// What became of so many signs with so long between them, and after how many seconds.
-    async fn exchange(signs: u32, pause: Duration) -> (Result<(), Lost>, u64) {
+    /// The outcome of an exchange with this activity, and its time in seconds.
+    async fn exchange(steps: u32, pause: Duration) -> (Result<(), Lost>, u64) {
         let start = Instant::now();
-        let patience = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
+        let timer = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
         let exchange = pin!(async {
-            for _ in 0..signs {
+            for _ in 0..steps {
                 sleep(pause).await;
-                patience.sign();
+                timer.note_activity();
             }
         });
-        (patience.wait(exchange).await, start.elapsed().as_secs())
+        (timer.wait(exchange).await, start.elapsed().as_secs())
     }
 
     #[tokio::test(start_paused = true)]
@@ -106,13 +106,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_counts_from_the_last_sign() {
         let start = Instant::now();
-        let patience = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
+        let timer = ExchangeTimeout::begin(20 * SECOND, 60 * SECOND);
         let exchange = pin!(async {
             sleep(15 * SECOND).await;
-            patience.sign();
+            timer.note_activity();
             std::future::pending::<()>().await;
         });
-        assert_eq!(patience.wait(exchange).await, Err(Lost::Silent));
+        assert_eq!(timer.wait(exchange).await, Err(Lost::Silent));
         assert_eq!(start.elapsed().as_secs(), 35);
     }
 }

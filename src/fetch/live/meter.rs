@@ -1,13 +1,12 @@
-//! What a connection may receive: so much for each exchange, little in between.
+//! Limits on the bytes a connection receives, per exchange and in between.
 //!
-//! Bodies have their limit, but a server can send for ever what is no body: interim answers,
-//! frames that mean nothing, chunks and records of one byte. So every byte that comes from the
-//! network is counted, below TLS, and has to be accounted for: by the head of an answer, by the
-//! body that was handed on, by a share of that for framing. A connection that receives more is
-//! over.
+//! Bodies have their limit, but a server can send endless data that is not body: interim responses,
+//! meaningless frames, chunks and records of one byte. So every byte from the network is counted,
+//! below TLS, and has to be accounted for: by the head of a response, by the body that was passed
+//! on, or by a share of that for framing. A connection that receives more is closed.
 //!
 //! Invariant: an exchange whose body ends at `wire_bytes` receives at most
-//! `wire_bytes + header_bytes + 960 KiB`, of which at most `header_bytes + 896 KiB` are no body.
+//! `wire_bytes + header_bytes + 960 KiB`, of which at most `header_bytes + 896 KiB` are not body.
 
 use std::io;
 use std::pin::Pin;
@@ -18,21 +17,21 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What a server may send before anybody has read it: the window of an HTTP/2 connection.
+/// How much a server may send ahead of the reader: the window of an HTTP/2 connection.
 pub(super) const UNREAD_WINDOW: u32 = 256 << 10;
 
-/// The same without windows: what is read ahead, encrypted or not.
+/// The same for connections without windows: read-ahead of buffers, encrypted or not.
 const READ_AHEAD: u64 = 64 << 10;
 
-/// Until the first request: TLS, with certificates of up to 64 KiB, and the settings of HTTP/2.
-/// Or the way through a proxy.
-const GREETING: u64 = 256 << 10;
+/// Before the first request: TLS, with certificates of up to 64 KiB, and the settings of HTTP/2, or
+/// the tunnel through a proxy.
+const HANDSHAKE: u64 = 256 << 10;
 
-/// Between exchanges: settings, pings and tickets.
+/// Between exchanges: HTTP/2 settings and pings, TLS session tickets.
 const BETWEEN: u64 = 16 << 10;
 
-/// Of what is handed on, one part in so many is allowed for framing beside it, up to a bound.
-/// Records of TLS have 22 bytes, frames of HTTP/2 have 9, chunks have about 6.
+/// Allowance for framing: this fraction of the body, up to a maximum. TLS records have 22 bytes of
+/// it, HTTP/2 frames 9, chunks about 6.
 const FRAMING_SHARE: u64 = 8;
 const MOST_FRAMING: u64 = 576 << 10;
 
@@ -42,15 +41,15 @@ pub(super) struct Meter {
     received: AtomicU64,
     limit: AtomicU64,
     is_exceeded: AtomicBool,
-    /// What an exchange may receive beside its body and the framing.
+    /// What an exchange may receive in addition to its body and the framing.
     base: u64,
 }
 
-/// What one exchange is allowed for framing so far.
+/// The framing allowance that one exchange has got so far.
 #[derive(Debug, Default)]
 pub(super) struct Framing(u64);
 
-/// A connection that is counted.
+/// A stream whose received bytes are counted.
 #[derive(Debug)]
 pub(super) struct Metered {
     stream: TcpStream,
@@ -60,11 +59,11 @@ pub(super) struct Metered {
 // === impl Meter ===
 
 impl Meter {
-    /// For a connection that is about to begin.
+    /// For a new connection, before its handshake.
     pub(super) fn new(header_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             received: AtomicU64::new(0),
-            limit: AtomicU64::new(GREETING),
+            limit: AtomicU64::new(HANDSHAKE),
             is_exceeded: AtomicBool::new(false),
             base: header_bytes as u64 + u64::from(UNREAD_WINDOW) + READ_AHEAD,
         })
@@ -75,22 +74,22 @@ impl Meter {
         self.allow_from_now(self.base);
     }
 
-    /// The answer is read, and there is no request under way.
+    /// The response has been read; no request is in flight.
     pub(super) fn end(&self) {
         self.allow_from_now(BETWEEN);
     }
 
-    /// A piece of a body was handed on.
+    /// A piece of a body was passed on to the reader.
     pub(super) fn hand_on(&self, bytes: usize, framing: &mut Framing) {
         let bytes = bytes as u64;
         let share = (bytes / FRAMING_SHARE).min(MOST_FRAMING - framing.0);
         framing.0 += share;
-        // Nobody else changes it while an exchange is under way.
+        // There is no other writer during an exchange.
         let limit = self.limit.load(Ordering::Relaxed);
         self.limit.store(limit + bytes + share, Ordering::Relaxed);
     }
 
-    /// Whether the connection was ended because it received too much.
+    /// Whether the connection was closed because it received too much.
     pub(super) fn is_exceeded(&self) -> bool {
         self.is_exceeded.load(Ordering::Relaxed)
     }
@@ -100,9 +99,9 @@ impl Meter {
         self.limit.store(received + bytes, Ordering::Relaxed);
     }
 
-    /// Counts what was received, and says whether there may be more.
+    /// Counts received bytes, and returns whether they are within the limit.
     fn receive(&self, bytes: usize) -> bool {
-        // Nobody else changes it.
+        // There is no other writer.
         let received = self.received.load(Ordering::Relaxed) + bytes as u64;
         self.received.store(received, Ordering::Relaxed);
         received <= self.limit.load(Ordering::Relaxed)
@@ -130,7 +129,9 @@ impl AsyncRead for Metered {
             self.meter.is_exceeded.store(true, Ordering::Relaxed);
         }
         if self.meter.is_exceeded() {
-            Poll::Ready(Err(io::Error::other("more was sent than an answer needs")))
+            Poll::Ready(Err(io::Error::other(
+                "received more bytes than the response accounts for",
+            )))
         } else {
             read
         }
@@ -174,7 +175,7 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const HEADER_BYTES: usize = 64 << 10;
 
-    /// How many bytes come before there may be no more, in pieces of so many.
+    /// How many bytes are accepted, in pieces of this size.
     fn until_exceeded(meter: &Meter, piece: usize) -> u64 {
         let mut received = 0;
         while meter.receive(piece) {
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(until_exceeded(&meter, 1), 384 * KIB);
     }
 
-    /// An exchange with a body in pieces of so many bytes, and so much framing beside each.
+    /// An exchange with a body in pieces of this size, and this much framing for each.
     fn exchange(piece: usize, framing_bytes: usize, wire_bytes: usize) -> (usize, u64) {
         let meter = Meter::new(HEADER_BYTES);
         meter.begin();
@@ -211,7 +212,7 @@ mod tests {
     fn honest_framing_is_allowed_and_endless_framing_is_not() {
         let wire_bytes = 4 << 20;
         for (piece, framing_bytes) in [
-            // Records of TLS with a frame of HTTP/2 each, large ones and small ones.
+            // TLS records with one HTTP/2 frame each, large and small.
             (16 << 10, 22 + 9),
             (1_400, 22 + 9),
             // A chunk for each line of a page.
@@ -223,7 +224,7 @@ mod tests {
         for (piece, framing_bytes) in [(1, 5), (1, 22), (0, 9), (8, 100), (64 << 10, 64 << 10)] {
             let (body, other) = exchange(piece, framing_bytes, wire_bytes);
             assert!(body < wire_bytes, "{piece}: {body}");
-            // What exceeds it is read and not looked at.
+            // The piece that exceeds the limit is read and discarded.
             let most = 960 * KIB + (piece + framing_bytes) as u64;
             assert!(other <= most, "{piece} and {framing_bytes}: {other}");
         }

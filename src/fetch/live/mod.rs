@@ -1,20 +1,20 @@
-//! The live web: real requests, politely, safely.
+//! The live web: polite and safe HTTP requests.
 //!
-//! The life of a request, in the order of the files:
+//! The steps of a request, and the files they are in:
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `../host_guard.rs` | does the operator let the host be asked; again after each wait |
+//! | `../host_guard.rs` | does the operator permit the host; checked again after each wait |
 //! | `robots.rs`, `robots_rules.rs` | may the page be read at all |
 //! | `turns.rs` | is it our turn at this site |
-//! | `connections.rs` | is a connection open, may another one be |
+//! | `connections.rs` | is a connection open, may another one be opened |
 //! | `names.rs`, `name_sockets.rs`, `address_guard.rs` | where is the host, and may we go there |
-//! | `pace.rs` | has the machine behind the address had its rest |
-//! | `connector.rs`, `tls.rs` | how do we get there, and is it who it says |
-//! | `client.rs`, `patience.rs`, `meter.rs` | one request and one response, within limits |
+//! | `pace.rs` | has the pause of the address passed |
+//! | `connector.rs`, `tls.rs` | connection, proxy, TLS and certificate |
+//! | `client.rs`, `exchange_timeout.rs`, `meter.rs` | one request and one response, within limits |
 //!
-//! Invariants: what robots.txt forbids or the operator blocks is never asked for, every address is
-//! checked when it is connected to, and waiting for one site never holds up another.
+//! Invariants: what robots.txt disallows or the operator blocks is never requested, every address
+//! is checked before it is connected to, and waiting for one site never blocks another.
 
 mod address_guard;
 mod client;
@@ -54,17 +54,17 @@ use robots::{Robots, RobotsTransport};
 use tls::TlsSettingsError;
 use turns::{ServerReply, Turns};
 
-/// By which robots.txt knows us.
+/// The name of this crawler in robots.txt and in the user agent.
 const PRODUCT_TOKEN: &str = env!("CARGO_PKG_NAME");
 
-/// Files that are open beside connections: name servers, archives, the store. Half of all
-/// will do where there are fewer, but not less than a crawl with its store cannot do without.
+/// Descriptors reserved for other uses than connections: name servers, archives, the store. Under a
+/// low limit it is half of all descriptors, but never fewer than a crawl with its store needs.
 const OTHER_FILES: u64 = 512;
 const LEAST_OTHER_FILES: u64 = 24;
 
 const LONGEST_RETRY: Duration = Duration::from_hours(365 * 24);
 
-/// The live web as a fetcher. Everything that shares it shares its politeness.
+/// The live web as a fetcher. All users of one instance share its politeness.
 #[derive(Debug)]
 pub struct LiveWeb {
     guard: Arc<HostGuard>,
@@ -73,20 +73,20 @@ pub struct LiveWeb {
     client: Client,
     metrics: FetchMetrics,
     come_back: Duration,
-    /// Told once: links to hosts that are not mapped are many.
+    /// Logged once only: most links lead to hosts that are not mapped.
     no_contact: Once,
 }
 
-/// Why the live web cannot be asked at all.
+/// Why the live web cannot be used at all.
 #[derive(Debug, Error)]
 pub enum LiveWebError {
-    /// Nobody could be told who is asking.
+    /// The settings name no contact.
     #[error(
         "the live web is refused without a contact: set `contact` in [fetch] of the settings to a \
          URL or a mail address by which webmasters can reach you, and pass the file with --config"
     )]
     NoContact,
-    /// The certificates of the settings cannot be used.
+    /// The certificates named in the settings cannot be used.
     #[error(transparent)]
     Certificates(#[from] TlsSettingsError),
 }
@@ -94,8 +94,8 @@ pub enum LiveWebError {
 // === impl LiveWeb ===
 
 impl LiveWeb {
-    /// Makes ready to ask, and raises the limit of open files to what the settings want.
-    /// With a recorder, everything that goes over the wire is kept.
+    /// Builds the client, and raises the limit of open files to what the settings need.
+    /// With a recorder, every request and response is written to it.
     pub fn new(
         settings: &FetchSettings,
         metrics: FetchMetrics,
@@ -125,7 +125,7 @@ impl LiveWeb {
         })
     }
 
-    /// Whether the settings allow to ask at all.
+    /// Whether the settings permit any request.
     pub(crate) fn check(settings: &FetchSettings) -> Result<(), LiveWebError> {
         if settings.contact.is_none() && settings.resolve.is_empty() {
             Err(LiveWebError::NoContact)
@@ -134,14 +134,13 @@ impl LiveWeb {
         }
     }
 
-    /// Asks sites at another pace from now on: `pause` and `longest_wait` are taken up, the
-    /// rest stays as it was.
+    /// Applies `pause` and `longest_wait` of these settings from now on; the rest is unchanged.
     pub(super) fn set_pace(&self, politeness: &PolitenessSettings) {
         self.turns
             .set_pace(politeness.pause, politeness.longest_wait);
     }
 
-    /// Which hosts may be asked; it can be changed at any time.
+    /// The host lists and blocks; they can be changed at any time.
     pub(super) fn guard(&self) -> &Arc<HostGuard> {
         &self.guard
     }
@@ -152,20 +151,19 @@ impl LiveWeb {
         self.client.connections_open()
     }
 
-    /// May the page be read, and what does it say?
+    /// Checks robots.txt, then requests the page.
     async fn read(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let (known, robots_requests) = self.robots.rules_for(page, self).await?;
         let counted = |error: FetchError| error.with_robots_requests(robots_requests);
         let rules = known.rules(page).map_err(counted)?;
         if !rules.allows(page.target()) {
-            let message = format!("robots.txt asks not to read {page}");
-            return Err(counted(FetchError::new(ErrorKind::Disallowed, message)));
+            return Err(counted(FetchError::disallowed(page)));
         }
         let answer = self.exchange(page, rules.crawl_delay(), Wanted::Page).await;
         Ok(self.fetched(page, answer.map_err(counted)?, robots_requests))
     }
 
-    /// One request when it is our turn.
+    /// Waits for the site's turn and makes one request.
     async fn exchange(
         &self,
         url: &PageUrl,
@@ -174,18 +172,18 @@ impl LiveWeb {
     ) -> Result<Answer, FetchError> {
         let site = url.site();
         self.guard.check(&site)?;
-        let turn = self.turns.take(&site, crawl_delay);
-        let turn = self.metrics.waiting_requests().wait_for(turn).await?;
+        let next_turn = self.turns.take(&site, crawl_delay);
+        let turn = self.metrics.waiting_requests().wait_for(next_turn).await?;
         let answer = self.client.get(url, &site, wanted).await;
         match &answer {
-            Ok(answer) => turn.end(reception(&answer.parts)),
+            Ok(answer) => turn.end(server_reply(&answer.parts)),
             Err(error) if error.kind.is_before_http() || error.kind.is_deferral() => turn.unused(),
             Err(_) => turn.end(ServerReply::Failed),
         }
         answer
     }
 
-    /// The page, and when to come back if the server is too busy to give it.
+    /// The page, with the time of the next visit if the server was too busy to serve it.
     fn fetched(&self, page: &PageUrl, answer: Answer, robots_requests: usize) -> FetchedPage {
         let busy_until = is_busy(answer.parts.status).then(|| {
             let wait = retry_after(&answer.parts.headers).unwrap_or(self.come_back);
@@ -209,7 +207,7 @@ impl LiveWeb {
 }
 
 impl RobotsTransport for LiveWeb {
-    async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
+    async fn get(&self, url: &PageUrl) -> Result<Answer, FetchError> {
         let answer = self.exchange(url, None, Wanted::Robots).await;
         let status = answer.as_ref().map(|answer| answer.parts.status);
         self.metrics.count_robots(status);
@@ -232,7 +230,7 @@ impl Fetcher for LiveWeb {
     }
 }
 
-/// How we name ourselves: `sitescout/VERSION (+contact)`.
+/// The `User-Agent` header: `sitescout/VERSION (+contact)`.
 #[must_use]
 pub fn user_agent(settings: &FetchSettings) -> String {
     let version = env!("CARGO_PKG_VERSION");
@@ -242,13 +240,13 @@ pub fn user_agent(settings: &FetchSettings) -> String {
     }
 }
 
-/// Raises the limit of open files, and says for how many connections there is room.
+/// Raises the limit of open files and returns how many connections fit under it.
 fn room_for(connections: usize) -> usize {
     let wanted = connections as u64 + OTHER_FILES;
     let limit = match rlimit::increase_nofile_limit(wanted) {
         Ok(limit) => limit,
         Err(error) => {
-            tracing::warn!(%error, "cannot learn how many files may be open");
+            tracing::warn!(%error, "cannot read the limit of open files");
             return connections;
         }
     };
@@ -265,8 +263,8 @@ fn room_for(connections: usize) -> usize {
     usize::try_from(room).unwrap_or(connections)
 }
 
-/// What an answer says about how welcome we are.
-fn reception(parts: &http::response::Parts) -> ServerReply {
+/// The response as politeness sees it.
+fn server_reply(parts: &http::response::Parts) -> ServerReply {
     match parts.status {
         status if is_busy(status) => ServerReply::Busy(retry_after(&parts.headers)),
         status if status.is_server_error() => ServerReply::Failed,
@@ -281,8 +279,8 @@ fn is_busy(status: StatusCode) -> bool {
     )
 }
 
-/// RFC 9110, section 10.2.3: seconds or a date. One in the past means now, and nobody means
-/// more than a year.
+/// RFC 9110, section 10.2.3: seconds or a date. A date in the past means now; more than a year is
+/// cut to a year.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = value.parse().ok().map(Duration::from_secs);

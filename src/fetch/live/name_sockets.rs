@@ -1,8 +1,8 @@
-//! The sockets on which name servers are asked, and whether the system refused any.
+//! Sockets for DNS queries, with a count of those refused for lack of descriptors.
 //!
-//! The resolver tells nobody why it could not ask: a refused descriptor comes out of it as
-//! "no connections available", as if all name servers were gone. So refusals are counted
-//! where sockets are made, and whoever got no answer can see whether that was the reason.
+//! The resolver hides why a query failed: a refused descriptor surfaces as "no connections
+//! available", as if all name servers were down. So refusals are counted where sockets are opened,
+//! and a failed look-up can tell whether that was the reason.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ type Tokio = TokioRuntimeProvider;
 
 type Opening<S> = Pin<Box<dyn Send + Future<Output = io::Result<S>>>>;
 
-/// Sockets of tokio. Clones share the count.
+/// Tokio's sockets. Clones share the count.
 #[derive(Clone, Default)]
 pub(super) struct NameSockets {
     tokio: Tokio,
@@ -27,7 +27,7 @@ pub(super) struct NameSockets {
 }
 
 impl NameSockets {
-    /// How many sockets were refused for want of a descriptor.
+    /// How many sockets were refused for lack of a descriptor.
     pub(super) fn refusals(&self) -> usize {
         self.refusals.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
-//! From names to addresses: by the settings, else by DNS.
+//! Name resolution: by the `resolve` rules of the settings, else by DNS.
 //!
-//! Answers of name servers are kept as long as they say, at most a day, and only so many of
-//! them. The addresses returned are the ones connected to: nobody looks a name up again
-//! between checking its address and using it.
+//! DNS answers are cached for their TTL, at most a day, in a cache of bounded size. The addresses
+//! returned are the ones connected to: no name is resolved again between the check of its address
+//! and its use.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,35 +24,34 @@ use crate::web::{PageUrl, Scheme};
 
 use super::name_sockets::NameSockets;
 
-/// Who says "no such host" may be wrong for a moment: a new domain should not be dead for a
-/// day.
-const LONGEST_NO: Duration = Duration::from_mins(5);
+/// A new domain should not stay dead for a day because it was looked up too early.
+const MAX_NEGATIVE_TTL: Duration = Duration::from_mins(5);
 
-const LONGEST_YES: Duration = Duration::from_hours(24);
+const MAX_POSITIVE_TTL: Duration = Duration::from_hours(24);
 
-/// Looks names up.
+/// Resolves host names.
 pub(super) struct Names {
     rules: Vec<ResolveRule>,
     servers: Vec<SocketAddr>,
     options: ResolverOpts,
-    /// All tries together.
-    longest: Duration,
-    /// Made when it is first needed: a web of mapped hosts works without any name server.
+    /// For all attempts of one look-up together.
+    time_limit: Duration,
+    /// Built on first use: a web of mapped hosts works without any name server.
     resolver: OnceLock<Resolver<NameSockets>>,
     sockets: NameSockets,
 }
 
-/// An address that the settings give.
+/// An address from the `resolve` rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub(super) address: SocketAddr,
     pub(super) tls: bool,
 }
 
-/// Why there is no way to a host.
+/// Why there is no connection to a host.
 #[derive(Debug)]
 pub(super) enum ConnectError {
-    /// It was not even tried: we may not open anything more for now.
+    /// The limit of open files is reached; nothing was tried.
     NoDescriptor,
     Failed(FetchError),
 }
@@ -60,7 +59,7 @@ pub(super) enum ConnectError {
 // === impl ConnectError ===
 
 impl ConnectError {
-    /// Whether this is what the system says when too many files are open, ours or everybody's.
+    /// Whether the limit of open files is reached, of the process or of the system.
     pub(super) fn is_no_descriptor(error: &io::Error) -> bool {
         const ENFILE: i32 = 23;
         const EMFILE: i32 = 24;
@@ -79,26 +78,26 @@ impl From<FetchError> for ConnectError {
 impl Names {
     pub(super) fn new(settings: &FetchSettings) -> Self {
         let mut options = ResolverOpts::default();
-        // One address for each name keeps per-address politeness simple; hosts that only
-        // speak IPv6 are few, and are asked for afterwards.
+        // One address family per name keeps per-address politeness simple; hosts with IPv6 only
+        // are few, and get a second query below.
         options.ip_strategy = LookupIpStrategy::Ipv4Only;
         options.cache_size = settings.dns_cache as u64;
-        options.positive_max_ttl = Some(LONGEST_YES);
-        options.negative_max_ttl = Some(LONGEST_NO);
+        options.positive_max_ttl = Some(MAX_POSITIVE_TTL);
+        options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
         options.timeout = settings.limits.connect / 2;
         Self {
             rules: settings.resolve.clone(),
             servers: settings.dns_servers.clone(),
             options,
-            longest: settings.limits.connect,
+            time_limit: settings.limits.connect,
             resolver: OnceLock::new(),
             sockets: NameSockets::default(),
         }
     }
 
-    /// The address that the settings give for a page. A rule with TLS serves only https; one
-    /// without serves https too where none with TLS does, so that a plain server can stand
-    /// for a web of encrypted ones.
+    /// The address of the `resolve` rule for a page. A rule with TLS serves only https; a rule
+    /// without TLS also serves https where no TLS rule does, so that one plain server can replace
+    /// a web of https sites.
     pub(super) fn mapped(&self, page: &PageUrl) -> Option<Mapped> {
         let host = page.as_url().host_str()?;
         let find = |tls: bool| {
@@ -124,7 +123,7 @@ impl Names {
             NetError::Io(error) if ConnectError::is_no_descriptor(error) => {
                 ConnectError::NoDescriptor
             }
-            // Perhaps it was another question that was refused; to ask again does no harm.
+            // Another query may have been the refused one; retrying this one does no harm.
             _ if self.sockets.refusals() != refusals => ConnectError::NoDescriptor,
             error => {
                 let message = format!("{host} could not be looked up: {error}");
@@ -134,20 +133,19 @@ impl Names {
         let resolver = if let Some(resolver) = self.resolver.get() {
             resolver
         } else {
-            // One that cannot start now may do so later.
+            // Not stored on failure: the next look-up tries again.
             let started = self.start_resolver().map_err(|error| failed(&error))?;
             self.resolver.get_or_init(|| started)
         };
-        // Made of labels as they are: hosts with `_` or a `-` in front exist, and hickory
-        // refuses them as text. It is a whole name, so the search list of the machine stays
-        // out of it.
+        // Built from raw labels: hosts with `_` or a leading `-` exist, and hickory does not parse
+        // them from text. The name is absolute, so the search list of the machine is not used.
         let labels = host.trim_end_matches('.').split('.');
         let name = Name::from_labels(labels.map(str::as_bytes));
         let name = name.map_err(|_| no_host())?;
-        let asking = async {
+        let lookup = async {
             match resolver.lookup_ip(name.clone()).await {
-                // Only who says that there is none is asked for the other family: its "no"
-                // must not hide a failure.
+                // AAAA only after a definite "no records": its answer must not hide a failure of
+                // the first query.
                 Err(error) if error.is_no_records_found() => {
                     let answer = resolver.lookup(name, RecordType::AAAA).await;
                     answer.map(LookupIp::from)
@@ -155,7 +153,7 @@ impl Names {
                 answer => answer,
             }
         };
-        let answer = timeout(self.longest, asking).await;
+        let answer = timeout(self.time_limit, lookup).await;
         let answer = answer.unwrap_or(Err(NetError::Timeout));
         Ok(answer.map_err(|error| failed(&error))?.iter().collect())
     }

@@ -1,8 +1,8 @@
-//! A pace for each address: many sites may share one, and their machine is one machine. Of IPv6
-//! the network of 64 bits counts as one address ([`shared_address`]).
+//! Rate limit per address: many sites may share one server. An IPv6 /64 network counts as one
+//! address ([`shared_address`]).
 //!
-//! Sites behind one address take turns at a short interval. Who would have to wait longer
-//! than a visit waits is deferred, so that a crowded address does not fill all permits.
+//! Sites behind one address take turns at a short interval. A request that would have to wait
+//! longer than `longest_wait` is deferred, so that a crowded address does not take all permits.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -21,14 +21,14 @@ use crate::web::{DeferralCause, SiteId, shared_address};
 
 use super::turns::deferred;
 
-/// Addresses that have not been used for a while are forgotten after so many requests:
-/// governor keeps them until it is told.
+/// Number of requests between two clean-ups: governor keeps unused addresses until told to drop
+/// them.
 const FORGET_EVERY: usize = 4_096;
 
 type Limiter =
     RateLimiter<IpAddr, DashMapStateStore<IpAddr>, RuntimeClock, NoOpMiddleware<Duration>>;
 
-/// Keeps the pace of all addresses.
+/// The rate limiter of all addresses.
 #[derive(Debug)]
 pub(super) struct AddressPace {
     /// None if the interval is zero.
@@ -38,7 +38,7 @@ pub(super) struct AddressPace {
     requests: AtomicUsize,
 }
 
-/// The clock of the runtime, which tests can stop.
+/// Tokio's clock, which tests can pause.
 #[derive(Debug, Clone)]
 struct RuntimeClock {
     start: Instant,
@@ -140,7 +140,7 @@ mod tests {
         );
     }
 
-    /// One machine answers at as many addresses of its network as it likes.
+    /// One server may use any number of addresses of its network.
     #[tokio::test(start_paused = true)]
     async fn addresses_of_one_ipv6_network_take_turns() {
         let pace = AddressPace::new(&settings());

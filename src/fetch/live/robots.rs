@@ -1,21 +1,20 @@
-//! robots.txt: asked for once, believed for a day at most (RFC 9309).
+//! robots.txt: requested once per origin, cached for a day at most (RFC 9309).
 //!
-//! | what came | what it means (section 2.3.1) |
+//! | response | meaning (section 2.3.1) |
 //! |---|---|
 //! | a challenge: by a header; 2xx other than 200; 401, 403, 429, 503 or HTML of status 200 with the body of one | nothing may be read for now, because a gatekeeper answered |
 //! | 200 | its rules; HTML has none |
-//! | 3xx | followed up to five times, to other hosts too; more is as if there were none |
-//! | 3xx to a host that the operator blocks, or does not allow | nothing is asked there, and nothing of the site is read: it counts as blocked |
+//! | 3xx | followed up to five times, to other hosts too; beyond that everything may be read |
+//! | 3xx to a host that the operator blocks, or does not allow | no request is made there, and nothing of the site is read: it counts as blocked |
 //! | 429, 5xx | nothing may be read for now |
 //! | other 4xx | everything may be read |
-//! | no answer or half of one, though the host can be connected to | nothing may be read for now |
+//! | none or half of one, though the host can be connected to | nothing may be read for now |
 //!
-//! What a challenge is known by stands in [`crate::web::challenge`]. Gatekeepers ask robots
-//! for a browser with whatever status they like; taken for the site's own answer, a 403 would
-//! allow everything.
+//! Challenges are recognised by [`crate::web::challenge`]. Gatekeepers challenge robots with any
+//! status; taken for the site's own response, a 403 would allow everything.
 //!
-//! Invariant: a page is asked for only after the rules of its own origin are known and
-//! allow it. Memory for rules is bounded by weight.
+//! Invariant: a page is requested only after the rules of its own origin are known and allow it.
+//! Memory for rules is bounded by weight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,19 +37,19 @@ use super::turns::deferred;
 
 const MAX_REDIRECTS: usize = 5;
 
-/// Rules that cannot be had are not asked for again sooner, whatever the server says.
+/// Minimum time before an unavailable robots.txt is requested again, whatever the server says.
 const SHORTEST_BREAK: Duration = Duration::from_mins(1);
 
-/// What an entry takes beside its rules.
+/// Overhead of a cache entry.
 const ENTRY_BYTES: usize = 256;
 
-/// The heaviest rules there can be: 500 KiB of the shortest lines.
+/// The weight of the largest possible rules: 500 KiB of the shortest lines.
 const SHARD_BYTES: usize = 4 << 20;
 
-/// The number of sites for which the cache is laid out; it may hold more.
+/// Typical weight of the rules of one origin; sets the initial capacity of the cache.
 const EXPECTED_RULES_BYTES: usize = 1_024;
 
-/// The rules of all origins that were asked lately.
+/// The cache of rules by origin.
 #[derive(Debug)]
 pub(super) struct Robots {
     cache: Cache<String, Arc<Known>, RulesWeight>,
@@ -61,14 +60,14 @@ pub(super) struct Robots {
 /// What is known about one origin.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// Why not, if they cannot be had for now.
+    /// The rules, or why they are unavailable for now.
     rules: Result<RobotsRules, DeferralCause>,
     expires: Instant,
 }
 
-/// How robots.txt is asked for: one polite request.
+/// Requests a robots.txt: one polite request.
 pub(super) trait RobotsTransport: Sync {
-    fn ask(&self, url: &PageUrl) -> impl Future<Output = Result<Answer, FetchError>> + Send;
+    fn get(&self, url: &PageUrl) -> impl Future<Output = Result<Answer, FetchError>> + Send;
 }
 
 #[derive(Debug, Clone)]
@@ -86,7 +85,7 @@ impl Weighter<String, Arc<Known>> for RulesWeight {
 impl Robots {
     pub(super) fn new(settings: &PolitenessSettings) -> Self {
         let bytes = settings.robots_cache;
-        // A rule set that does not fit into its shard would be asked for before every page.
+        // A rule set that does not fit into its shard would be requested before every page.
         let options = OptionsBuilder::new()
             .estimated_items_capacity(bytes / EXPECTED_RULES_BYTES)
             .weight_capacity(bytes as u64)
@@ -105,24 +104,24 @@ impl Robots {
         }
     }
 
-    /// The rules for a page, and how many requests were answered to get them.
+    /// The rules for a page, and the number of requests for them that got a response.
     pub(super) async fn rules_for(
         &self,
         page: &PageUrl,
-        road: &impl RobotsTransport,
+        transport: &impl RobotsTransport,
     ) -> Result<(Arc<Known>, usize), FetchError> {
         match self.cache.get(page.origin()) {
             Some(known) if known.expires > Instant::now() => Ok((known, 0)),
             // Boxed, because it is rare and would make every fetch larger.
-            _ => Box::pin(self.renew(page, road)).await,
+            _ => Box::pin(self.renew(page, transport)).await,
         }
     }
 
-    /// While one task asks for the rules of an origin, others wait for them.
+    /// While one task requests the rules of an origin, others wait for them.
     async fn renew(
         &self,
         page: &PageUrl,
-        road: &impl RobotsTransport,
+        transport: &impl RobotsTransport,
     ) -> Result<(Arc<Known>, usize), FetchError> {
         let origin = page.origin();
         loop {
@@ -133,9 +132,9 @@ impl Robots {
                     self.cache.remove_if(origin, is_old);
                 }
                 Err(place) => {
-                    let (known, requests) = self.load(page, road).await?;
+                    let (known, requests) = self.load(page, transport).await?;
                     let known = Arc::new(known);
-                    // Refused only if the place was given to somebody else meanwhile.
+                    // Fails only if the entry was replaced in the meantime.
                     let _ = place.insert(Arc::clone(&known));
                     return Ok((known, requests));
                 }
@@ -146,29 +145,30 @@ impl Robots {
     async fn load(
         &self,
         page: &PageUrl,
-        road: &impl RobotsTransport,
+        transport: &impl RobotsTransport,
     ) -> Result<(Known, usize), FetchError> {
         let mut url = page.robots_txt();
         for requests in 0..=MAX_REDIRECTS {
-            let answer = match road.ask(&url).await {
+            let answer = match transport.get(&url).await {
                 Ok(answer) => answer,
-                // The host itself is out of reach, and so is the page.
+                // The host itself cannot be reached, so neither can the page.
                 Err(error) if requests == 0 && error.kind.is_before_http() => return Err(error),
-                // Without its rules nothing is read. Nothing is remembered either, because the
-                // operator may think otherwise later.
+                // Without its rules nothing is read. This is not cached, because the operator may
+                // lift the block.
                 Err(error) if error.kind == ErrorKind::Blocked => {
                     let (site, host) = (page.site(), url.site());
-                    let message =
-                        format!("the rules of {site} are at {host}, which the operator blocks");
+                    let message = format!(
+                        "robots.txt of {site} redirects to {host}, which the operator blocks"
+                    );
                     let error = FetchError::new(ErrorKind::Blocked, message);
                     return Err(error.with_robots_requests(requests));
                 }
-                // It was not asked for, so nothing is known about it.
+                // It was not requested, so there is nothing to cache.
                 Err(error) if error.kind.is_deferral() => {
                     return Err(error.with_robots_requests(requests));
                 }
                 Err(error) => {
-                    tracing::debug!(%url, %error, "no robots.txt for now");
+                    tracing::debug!(%url, %error, "robots.txt is unavailable");
                     return Ok((self.unavailable(None), requests));
                 }
             };
@@ -192,7 +192,7 @@ impl Robots {
 
     fn read(&self, status: StatusCode, answer: &Answer) -> Known {
         match status {
-            // The half that came may allow what the other half forbids.
+            // The part received may allow what the rest disallows.
             status if status.is_success() && answer.is_broken => self.unavailable(None),
             StatusCode::TOO_MANY_REQUESTS => self.unavailable(retry_after(&answer.parts.headers)),
             status if status.is_server_error() => {
@@ -235,7 +235,7 @@ impl Robots {
 // === impl Known ===
 
 impl Known {
-    /// The rules, or the time at which to ask for them again.
+    /// The rules, or a deferral until they are requested again.
     pub(super) fn rules(&self, page: &PageUrl) -> Result<&RobotsRules, FetchError> {
         self.rules.as_ref().map_err(|cause| {
             let wait = self.expires.saturating_duration_since(Instant::now());
@@ -244,8 +244,8 @@ impl Known {
     }
 }
 
-/// The gatekeeper that answered instead of the site, if one did. A site has no reason to
-/// answer with any other success than 200, and some gatekeepers do.
+/// The gatekeeper that answered instead of the site, if one did. A site has no reason to serve
+/// robots.txt with a 2xx other than 200; some gatekeepers do.
 fn gatekeeper(status: StatusCode, answer: &Answer) -> Option<&'static str> {
     let by_headers = challenge::gatekeeper_by_headers(&answer.parts.headers);
     let by_body = || match status.as_u16() {
@@ -257,7 +257,7 @@ fn gatekeeper(status: StatusCode, answer: &Answer) -> Option<&'static str> {
     by_headers.or_else(by_body)
 }
 
-/// Whether a body is a page: no line of rules begins like this.
+/// Whether a body is an HTML page.
 fn is_html(body: &Body) -> bool {
     let text = body.bytes.strip_prefix(b"\xef\xbb\xbf");
     let text = text.unwrap_or(&body.bytes).trim_ascii_start();
@@ -268,7 +268,7 @@ fn is_html(body: &Body) -> bool {
     begins(b"<!doctype html") || begins(b"<html")
 }
 
-/// A line that was cut may forbid more than it was meant to.
+/// Drops a truncated last line, which might disallow more than intended.
 fn whole_lines(body: &Body) -> &[u8] {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     match body.bytes.iter().rposition(is_end) {
@@ -298,11 +298,11 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    /// Answers with one status and one text, and counts how often it was asked.
+    /// Serves one status and one text, and counts requests.
     struct Server {
         answer: Mutex<(u16, &'static str)>,
         retry_after: Option<&'static str>,
-        asked: AtomicUsize,
+        requests: AtomicUsize,
     }
 
     impl Server {
@@ -310,19 +310,19 @@ mod tests {
             Self {
                 answer: Mutex::new((status, text)),
                 retry_after: None,
-                asked: AtomicUsize::new(0),
+                requests: AtomicUsize::new(0),
             }
         }
 
-        fn asked(&self) -> usize {
-            self.asked.load(Ordering::Relaxed)
+        fn requests(&self) -> usize {
+            self.requests.load(Ordering::Relaxed)
         }
     }
 
     impl RobotsTransport for Server {
-        async fn ask(&self, url: &PageUrl) -> Result<Answer, FetchError> {
+        async fn get(&self, url: &PageUrl) -> Result<Answer, FetchError> {
             assert_eq!(url.path(), "/robots.txt");
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.requests.fetch_add(1, Ordering::Relaxed);
             sleep(Duration::from_millis(50)).await;
             let (status, text) = *self.answer.lock().unwrap();
             let mut response = Response::builder().status(status);
@@ -351,7 +351,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Whether a page may be read; an error tells when to come back, in seconds.
+    /// Whether a page may be read; the error is the deferral in seconds.
     async fn may_read(robots: &Robots, server: &Server, url: &str) -> Result<bool, u64> {
         let page = page(url);
         let (known, _) = robots.rules_for(&page, server).await.unwrap();
@@ -381,10 +381,10 @@ mod tests {
             may_read(&robots, &server, "http://x.org/a").await,
             Ok(false)
         );
-        assert_eq!(server.asked(), 1);
+        assert_eq!(server.requests(), 1);
         advance(Duration::from_secs(2)).await;
         assert_eq!(may_read(&robots, &server, "http://x.org/a").await, Ok(true));
-        assert_eq!(server.asked(), 2);
+        assert_eq!(server.requests(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -399,7 +399,7 @@ mod tests {
         ] {
             assert_eq!(may_read(&robots, &server, origin).await, Ok(true));
         }
-        assert_eq!(server.asked(), 4);
+        assert_eq!(server.requests(), 4);
     }
 
     #[tokio::test(start_paused = true)]
@@ -411,7 +411,7 @@ mod tests {
             may_read(&robots, &server, "http://x.org/b").await,
             Err(3600)
         );
-        assert_eq!(server.asked(), 1, "not again and again");
+        assert_eq!(server.requests(), 1, "not again and again");
         *server.answer.lock().unwrap() = (200, "");
         advance(HOUR).await;
         assert_eq!(may_read(&robots, &server, "http://x.org/").await, Ok(true));
@@ -436,7 +436,7 @@ mod tests {
             });
         }
         assert!(readers.join_all().await.iter().all(|may| *may == Ok(true)));
-        assert_eq!(server.asked(), 1);
+        assert_eq!(server.requests(), 1);
     }
 
     #[tokio::test(start_paused = true)]

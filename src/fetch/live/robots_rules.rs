@@ -1,4 +1,4 @@
-//! What a robots.txt asks of us, read as RFC 9309 says and as forgivingly as Google does.
+//! Parsing and matching of robots.txt: by RFC 9309, and as leniently as Google does.
 //!
 //! Not the crate robotxt 0.7.0, because it overlooks the groups `sitescout/1.0` and `* all`,
 //! lets a `Crawl-delay` between two names end the group, keeps control bytes in rules, and
@@ -8,18 +8,18 @@
 //! else escaped, and raw only what gives a URL its structure. So `*` and `$` in a target are
 //! always escaped, and in a pattern they are always special.
 //!
-//! Invariant: reading never fails, and one answer takes time that is linear in the rules
-//! and, per rule, in the target.
+//! Invariant: parsing never fails, and a check takes time linear in the rules and, per rule, in the
+//! target.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// How much of a robots.txt is read (RFC 9309, section 2.5, asks for at least this).
+/// How much of a robots.txt is read (RFC 9309, section 2.5, requires at least this).
 ///
-/// Whoever fetches it keeps one byte more, so that a cut line can be told from a last line.
+/// The client keeps one byte more, so that a truncated line can be told from a last line.
 pub(super) const MAX_BYTES: usize = 500 * 1024;
 
-/// A longer delay would only mean that the site is never visited again.
+/// With a longer delay the site would in effect never be visited again.
 const MAX_CRAWL_DELAY: Duration = Duration::from_hours(24);
 
 /// Characters whose escaped form means something else in a URL, so that both are told apart.
@@ -28,10 +28,10 @@ const STRUCTURE: &[u8] = b"/?&=+;";
 /// The same in a pattern, where a star is a wildcard.
 const PATTERN_STRUCTURE: &[u8] = b"/?&=+;*";
 
-/// What a robots.txt says to us (RFC 9309).
+/// The rules of a robots.txt that apply to this crawler (RFC 9309).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RobotsRules {
-    /// The strongest first: the first rule that matches decides.
+    /// By precedence: the first rule that matches decides.
     rules: Box<[Rule]>,
     crawl_delay: Option<Duration>,
 }
@@ -44,14 +44,14 @@ struct Rule {
     verdict: Verdict,
 }
 
-/// What a rule says; of two rules of one length, the lesser verdict decides.
+/// Of two rules of one length, the lesser verdict decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Allow,
     Disallow,
 }
 
-/// The lines that matter; all others leave no trace, wherever they stand.
+/// The keys that are used; all other lines are ignored, wherever they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     UserAgent,
@@ -59,11 +59,11 @@ enum Key {
     CrawlDelay,
 }
 
-/// Everything said to one addressee, put together from all over the file.
+/// The rules for one user agent, merged from all its groups in the file.
 #[derive(Default)]
 struct Group {
     is_addressed: bool,
-    /// The line being read speaks to this addressee.
+    /// Whether the line being read belongs to this group.
     is_open: bool,
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
@@ -77,7 +77,7 @@ impl RobotsRules {
         Self::from(Group::default())
     }
 
-    /// Keeps what is said to `product_token`, or else to everybody. Of a text longer than
+    /// Keeps the rules for `product_token`, or else those for `*`. Of a text longer than
     /// [`MAX_BYTES`] the rest is ignored, and so is the line that the limit cuts.
     pub(super) fn parse(text: &[u8], product_token: &str) -> Self {
         let text = within_limit(text);
@@ -104,7 +104,7 @@ impl RobotsRules {
                     own.add(verdict, value);
                     anyone.add(verdict, value);
                 }
-                // Unlike a rule, it may stand among the names of a group.
+                // Unlike a rule, it may come between the names of a group.
                 Key::CrawlDelay => {
                     own.slow_down(value);
                     anyone.slow_down(value);
@@ -130,12 +130,12 @@ impl RobotsRules {
             .is_none_or(|rule| rule.verdict == Verdict::Allow)
     }
 
-    /// The pause that the site asks for between two requests, a day at most.
+    /// The `Crawl-delay`, a day at most.
     pub(super) fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
 
-    /// The memory this takes, in bytes, about.
+    /// Approximate memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         let patterns: usize = self.rules.iter().map(|rule| rule.pattern.len()).sum();
         size_of::<Self>() + size_of_val(&*self.rules) + patterns
@@ -168,7 +168,7 @@ impl Group {
         }
     }
 
-    /// Where a site contradicts itself, it gets the longer pause.
+    /// Of several delays the longest applies.
     fn slow_down(&mut self, value: &[u8]) {
         if self.is_open {
             self.crawl_delay = self.crawl_delay.max(delay(value));
@@ -203,8 +203,8 @@ impl Rule {
         (Reverse(self.pattern.len()), self.verdict, &self.pattern)
     }
 
-    /// Takes each piece between wildcards at its first place: if the pattern matches at all,
-    /// it matches so, and there is nothing to go back for.
+    /// Matches each piece between wildcards at its first occurrence: if the pattern matches at all,
+    /// it matches this way, so no backtracking is needed.
     fn matches(&self, target: &str) -> bool {
         let (pattern, is_anchored) = match self.pattern.strip_suffix('$') {
             Some(pattern) => (pattern, true),
@@ -337,7 +337,7 @@ fn delay(value: &[u8]) -> Option<Duration> {
 /// The spelling in which rules and targets are compared: unreserved characters (RFC 3986,
 /// section 2.3) and the `kept` ones plain, all other bytes escaped with capital digits.
 ///
-/// Reserved characters such as `'` are escaped too, as RFC 9309, section 2.2.2, asks: the
+/// Reserved characters such as `'` are escaped too, as RFC 9309, section 2.2.2, requires: the
 /// `url` crate escapes some of them in a query and leaves them plain in a path.
 fn canonical(text: &[u8], kept: &[u8]) -> String {
     let mut spelled = String::with_capacity(text.len());
@@ -542,7 +542,7 @@ mod tests {
         );
     }
 
-    // --- Who is meant ---
+    // --- Which group applies ---
 
     #[test]
     fn a_name_is_compared_by_its_token() {
@@ -820,7 +820,7 @@ mod tests {
         assert_verdicts(&RobotsRules::allow_all(), &["/", "/a", "/robots.txt"], &[]);
     }
 
-    /// Trying every place of every wildcard would not come to an end here.
+    /// Backtracking over every wildcard would take exponential time here.
     #[test]
     fn wildcards_in_great_number_do_no_harm() {
         let mut text = String::from("User-agent: *\n");

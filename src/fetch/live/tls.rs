@@ -1,4 +1,4 @@
-//! Whom we trust, and what is wrong with those we do not.
+//! TLS set-up: trusted authorities, and the faults of certificates.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ pub struct TlsSettingsError {
     reason: String,
 }
 
-/// Certificates are valid by the time that the process believes: a clock that jumps while it runs
-/// makes nobody look expired.
+/// Certificates are checked against the clock of the process: a jump of the system clock at run
+/// time makes no certificate look expired.
 #[derive(Debug)]
-struct BelievedTime;
+struct ProcessClock;
 
-impl TimeProvider for BelievedTime {
+impl TimeProvider for ProcessClock {
     fn current_time(&self) -> Option<UnixTime> {
         let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         Some(UnixTime::since_unix_epoch(since))
     }
 }
 
-/// A connector that trusts the authorities of the web and those in `ca_file`.
+/// A connector that trusts the public authorities and those in `ca_file`.
 pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSettingsError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -45,7 +45,7 @@ pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSetti
         })?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_details(provider, Arc::new(BelievedTime))
+    let mut config = ClientConfig::builder_with_details(provider, Arc::new(ProcessClock))
         .with_safe_default_protocol_versions()
         .expect("ring knows the versions that are safe")
         .with_root_certificates(roots)
@@ -54,8 +54,8 @@ pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, TlsSetti
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What is wrong with a certificate, if that is why the handshake failed, and whether it is
-/// nothing but the time.
+/// The fault of a certificate, if that is why the handshake failed, and whether it is only the
+/// period of validity.
 pub(super) fn certificate_fault(error: &io::Error) -> Option<(String, bool)> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     match error {

@@ -1,12 +1,12 @@
-//! Whose turn it is: one request at a time for each site, with a pause in between.
+//! Turns: one request at a time for each site, with a pause in between.
 //!
-//! A site's turn is a lock of its own, so whoever waits for a slow or shy site holds up
-//! nobody else. Short waits happen here; what would take longer than a visit waits comes
-//! back as `Deferred` with the time at which the site is due.
+//! Each site has its own lock, so waiting for a slow or busy site blocks no other. Short waits
+//! happen here; a wait longer than `longest_wait` is returned as `Deferred` with the time at which
+//! the site is due.
 //!
-//! Invariant: what is known about a site is forgotten as soon as it no longer matters, and
-//! there is a bound to how many sites that may be. Memory follows the sites being visited
-//! and those that asked to be left alone, not all that were seen.
+//! Invariant: the state of a site is dropped as soon as it no longer matters, and the number of
+//! sites is bounded. Memory grows with the sites being visited and those that are deferred, not
+//! with all that were seen.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -21,20 +21,19 @@ use crate::fetch::error::{ErrorKind, FetchError};
 use crate::telemetry::clock;
 use crate::web::{DeferralCause, SiteId};
 
-/// How long after its time a deferred site is expected back.
+/// How long the state of a deferred site is kept after its due time.
 const MEMORY: Duration = Duration::from_hours(1);
 
-/// The longest that a site can ask to be left alone here. Whoever visits it knows the true
-/// time from the deferral.
+/// The longest deferral enforced here. The caller gets the full time from the deferral.
 const LONGEST_BREAK: Duration = Duration::from_hours(24);
 
-/// More sites than this are not remembered. To forget one costs it a robots.txt too many.
+/// Maximum number of idle sites kept. Dropping one too early costs it one extra robots.txt request.
 const MOST_SITES: usize = 200_000;
 
-/// The table is looked through for forgettable sites when it has at least so many.
+/// Minimum table size for a sweep.
 const FIRST_SWEEP: usize = 1_024;
 
-/// A site that was busy so often in a row, without saying for how long, is left alone for
+/// A site that was busy this many times in a row, without `Retry-After`, is deferred for
 /// `come_back`.
 const BUSY_AT_MOST: u32 = 3;
 
@@ -44,7 +43,7 @@ const DOUBLINGS: u32 = 10;
 /// Hands out turns.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Whoever has a turn keeps to what held when it was taken.
+    /// A turn keeps the settings that applied when it was taken.
     settings: RwLock<Arc<PolitenessSettings>>,
     sites: Mutex<Sites>,
 }
@@ -55,19 +54,19 @@ struct Sites {
     sweep_at: usize,
 }
 
-/// What is remembered about a site.
+/// The politeness state of a site.
 #[derive(Debug, Default)]
 struct SitePace {
     /// When the last request ended.
     last_request: Option<Instant>,
-    /// The site asked to be left alone until then.
+    /// Earliest next request, by `Retry-After` or back-off.
     not_before: Option<Instant>,
-    /// A visit was put off until then because of a `Crawl-delay`. Then a page may be asked
-    /// for, even if robots.txt had to be asked for again in between.
-    put_off_until: Option<Instant>,
+    /// A visit was deferred until then because of a `Crawl-delay`. From then on a page may be
+    /// requested, even if robots.txt had to be requested again in between.
+    deferred_until: Option<Instant>,
     /// Requests in a row that failed or found the site busy.
     failures: u32,
-    /// Until then it matters.
+    /// When this state can be dropped.
     matters_until: Option<Instant>,
 }
 
@@ -75,22 +74,22 @@ struct SitePace {
 #[derive(Debug)]
 pub(super) struct Turn {
     site: SiteId,
-    courtesy: OwnedMutexGuard<SitePace>,
+    pace: OwnedMutexGuard<SitePace>,
     settings: Arc<PolitenessSettings>,
     /// The longer of the pause and the site's own `Crawl-delay`.
     pause: Duration,
-    /// Whether the site may have noticed anything that is not remembered yet.
+    /// Whether the site may have seen a request that is not accounted for yet.
     is_used: bool,
 }
 
-/// How a request went, as far as politeness goes.
+/// The outcome of a request, as far as politeness goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerReply {
     /// The site answered.
     Answered,
-    /// It was busy: 429 or 503, and perhaps it said for how long.
+    /// 429 or 503, with the `Retry-After` if there was one.
     Busy(Option<Duration>),
-    /// It failed: no answer, or another server error.
+    /// No response, or another server error.
     Failed,
 }
 
@@ -108,7 +107,7 @@ impl Turns {
         }
     }
 
-    /// From now on turns are handed out by other settings.
+    /// Applies to turns taken from now on.
     pub(super) fn set_pace(&self, pause: Duration, longest_wait: Duration) {
         let mut current = self
             .settings
@@ -126,48 +125,46 @@ impl Turns {
         Arc::clone(&current)
     }
 
-    /// Waits until a request to the site may be made, or says when it will be due.
+    /// Waits until a request to the site may be made, or returns when it will be due.
     pub(super) async fn take(
         &self,
         site: &SiteId,
         crawl_delay: Option<Duration>,
     ) -> Result<Turn, FetchError> {
         let lock = self.pace_of(site);
-        let mut courtesy = lock.lock_owned().await;
+        let mut pace = lock.lock_owned().await;
         let settings = self.settings();
         let delay = crawl_delay.unwrap_or_default().min(LONGEST_BREAK);
         let pause = settings.pause.max(delay);
         let now = Instant::now();
-        let is_due = courtesy.put_off_until.is_some_and(|due| due <= now);
+        let is_due = pace.deferred_until.is_some_and(|due| due <= now);
         let gap = if is_due { settings.pause } else { pause };
-        let after_pause = courtesy.last_request.map(|last| last + gap);
-        let due = after_pause
-            .max(courtesy.not_before)
-            .filter(|due| *due > now);
+        let after_pause = pace.last_request.map(|last| last + gap);
+        let due = after_pause.max(pace.not_before).filter(|due| *due > now);
         if let Some(due) = due {
             let wait = due - now;
-            courtesy.remember_until(due + MEMORY);
-            // A pause of the operator's own making is waited for, however long.
+            pace.remember_until(due + MEMORY);
+            // A pause configured by the operator never defers, however long it is.
             if wait > settings.longest_wait.max(settings.pause) {
-                let is_busy = courtesy.not_before.is_some_and(|busy| busy >= due);
+                let is_busy = pace.not_before.is_some_and(|busy| busy >= due);
                 let cause = if is_busy {
                     DeferralCause::Busy
                 } else {
                     DeferralCause::CrawlDelay
                 };
                 if !is_busy {
-                    courtesy.put_off_until.get_or_insert(due);
+                    pace.deferred_until.get_or_insert(due);
                 }
                 return Err(deferred(site, wait, cause));
             }
             sleep_until(due).await;
         }
         if crawl_delay.is_some() {
-            courtesy.put_off_until = None;
+            pace.deferred_until = None;
         }
         Ok(Turn {
             site: site.clone(),
-            courtesy,
+            pace,
             settings,
             pause,
             is_used: true,
@@ -176,8 +173,8 @@ impl Turns {
 
     fn pace_of(&self, site: &SiteId) -> Arc<Lock<SitePace>> {
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(courtesy) = sites.by_site.get(site) {
-            return Arc::clone(courtesy);
+        if let Some(pace) = sites.by_site.get(site) {
+            return Arc::clone(pace);
         }
         if sites.by_site.len() >= sites.sweep_at {
             sites.sweep();
@@ -185,7 +182,7 @@ impl Turns {
         Arc::clone(sites.by_site.entry(site.clone()).or_default())
     }
 
-    /// How many sites something is known about.
+    /// How many sites have state.
     #[cfg(test)]
     fn known_sites(&self) -> usize {
         self.sites.lock().unwrap().by_site.len()
@@ -195,17 +192,16 @@ impl Turns {
 // === impl Sites ===
 
 impl Sites {
-    /// Forgets what no longer matters. The next sweep comes when the table has doubled, so
-    /// that each site pays for looking at two.
+    /// Drops what no longer matters. The next sweep comes when the table has doubled, so that the
+    /// amortised cost per site is constant.
     fn sweep(&mut self) {
         let now = Instant::now();
-        self.by_site.retain(|_, courtesy| {
-            let is_in_use = Arc::strong_count(courtesy) > 1;
-            is_in_use || courtesy.try_lock().map_or(true, |known| known.matters(now))
+        self.by_site.retain(|_, pace| {
+            let is_in_use = Arc::strong_count(pace) > 1;
+            is_in_use || pace.try_lock().map_or(true, |known| known.matters(now))
         });
         if self.by_site.len() > MOST_SITES {
-            self.by_site
-                .retain(|_, courtesy| Arc::strong_count(courtesy) > 1);
+            self.by_site.retain(|_, pace| Arc::strong_count(pace) > 1);
         }
         self.sweep_at = FIRST_SWEEP.max(2 * self.by_site.len());
     }
@@ -231,54 +227,52 @@ impl Turn {
         self.is_used = false;
     }
 
-    /// Ends the turn and remembers how it went.
-    pub(super) fn end(mut self, reception: ServerReply) {
+    /// Ends the turn and updates the state of the site.
+    pub(super) fn end(mut self, reply: ServerReply) {
         let now = Instant::now();
-        let courtesy = &mut *self.courtesy;
-        let wait = match reception {
+        let pace = &mut *self.pace;
+        let wait = match reply {
             ServerReply::Answered => {
-                courtesy.failures = 0;
+                pace.failures = 0;
                 Duration::ZERO
             }
             ServerReply::Busy(Some(wait)) => {
-                courtesy.failures += 1;
+                pace.failures += 1;
                 wait
             }
             ServerReply::Busy(None) | ServerReply::Failed => {
-                courtesy.failures += 1;
-                let is_tired =
-                    reception != ServerReply::Failed && courtesy.failures >= BUSY_AT_MOST;
-                if is_tired {
+                pace.failures += 1;
+                let is_overloaded = reply != ServerReply::Failed && pace.failures >= BUSY_AT_MOST;
+                if is_overloaded {
                     self.settings.come_back
                 } else {
-                    back_off(&self.site, self.pause, courtesy.failures)
-                        .min(self.settings.longest_wait)
+                    back_off(&self.site, self.pause, pace.failures).min(self.settings.longest_wait)
                 }
             }
         };
         let wait = wait.min(LONGEST_BREAK);
-        courtesy.not_before = Some(now + wait);
-        // Failures are forgiven when the site has been left alone for as long again.
-        courtesy.matters_until = Some(now + self.pause.max(2 * wait));
-        courtesy.last_request = Some(now);
+        pace.not_before = Some(now + wait);
+        // The failure count is dropped after another wait of the same length.
+        pace.matters_until = Some(now + self.pause.max(2 * wait));
+        pace.last_request = Some(now);
         self.is_used = false;
     }
 }
 
-/// However a turn ends, also when nobody waits for the answer any more, a pause follows.
+/// However a turn ends, also by cancellation, a pause follows.
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_used {
             return;
         }
         let now = Instant::now();
-        self.courtesy.last_request = Some(now);
-        self.courtesy.remember_until(now + self.pause);
+        self.pace.last_request = Some(now);
+        self.pace.remember_until(now + self.pause);
     }
 }
 
-/// Doubles with each failure. Sites that failed together must not come back together, so
-/// each stretches its wait by a share of its own, up to a half.
+/// Exponential back-off. Sites that failed together must not be retried together, so each gets a
+/// jitter of up to a half, by a hash of its name.
 fn back_off(site: &SiteId, pause: Duration, failures: u32) -> Duration {
     let doubled = pause * 2_u32.pow(failures.min(DOUBLINGS));
     let hash = xxh3_64_with_seed(site.as_str().as_bytes(), u64::from(failures));
@@ -287,18 +281,18 @@ fn back_off(site: &SiteId, pause: Duration, failures: u32) -> Duration {
 }
 
 pub(super) fn deferred(site: &SiteId, wait: Duration, cause: DeferralCause) -> FetchError {
-    // A time beyond what the clock can say is as good as a year.
+    // Keeps the addition within the range of the clock.
     let year = Duration::from_hours(8760);
     let not_before = clock::now() + wait.min(year);
     let why = match cause {
-        DeferralCause::CrawlDelay => "its Crawl-delay",
-        DeferralCause::Busy => "the site, which is busy,",
-        DeferralCause::RobotsUnavailable => "robots.txt, which cannot be had,",
-        DeferralCause::CrowdedAddress => "the address, which many sites share,",
-        DeferralCause::OwnTrouble(_) => "trouble of our own",
-        DeferralCause::Challenged => "a gatekeeper before the site",
+        DeferralCause::CrawlDelay => "its robots.txt sets a Crawl-delay",
+        DeferralCause::Busy => "the site is busy",
+        DeferralCause::RobotsUnavailable => "its robots.txt is unavailable",
+        DeferralCause::CrowdedAddress => "too many sites share its address",
+        DeferralCause::OwnTrouble(_) => "local failure",
+        DeferralCause::Challenged => "a gatekeeper answered instead of the site",
     };
-    let message = format!("{site} is due in {} s: {why} asks for it", wait.as_secs());
+    let message = format!("{site} is deferred for {} s: {why}", wait.as_secs());
     FetchError::new(ErrorKind::Deferred { not_before, cause }, message)
 }
 
@@ -316,7 +310,7 @@ mod tests {
         Arc::new(Turns::new(PolitenessSettings::default()))
     }
 
-    /// How long a turn had to be waited for.
+    /// How long the turn took to come.
     async fn waited(turns: &Turns, host: &str, crawl_delay: Option<Duration>) -> (Duration, Turn) {
         let start = Instant::now();
         let turn = turns.take(&site(host), crawl_delay).await.unwrap();
@@ -340,7 +334,7 @@ mod tests {
         assert_eq!(first, Duration::ZERO);
         turn.end(ServerReply::Answered);
         assert_eq!(waited(&turns, "a.org", None).await.0, SECOND);
-        // The turn was dropped, as when a visit is broken off.
+        // The turn was dropped, as when a visit is cancelled.
         assert_eq!(waited(&turns, "a.org", None).await.0, SECOND);
     }
 
@@ -424,8 +418,8 @@ mod tests {
         assert!(wait > 3500 * SECOND, "{wait:?}");
     }
 
-    /// Its rules are believed for less time than its delay takes, so that they are asked for
-    /// again whenever a page is due.
+    /// The rules expire before the delay has passed, so they are requested again whenever a page is
+    /// due.
     #[tokio::test(start_paused = true)]
     async fn a_delay_longer_than_rules_last_ends_all_the_same() {
         let turns = turns();

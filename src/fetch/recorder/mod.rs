@@ -1,16 +1,15 @@
 //! Writes what was fetched into a WARC file (WARC 1.1, ISO 28500:2017).
 //!
-//! A crawl that was recorded can be judged again without asking any site twice: the reader
-//! in `archive` takes what is written here. One thread owns the file and gets its work
-//! through a short queue, so that compression holds up no fetch, and a slow disk slows the
-//! crawl down instead of filling the memory.
+//! A recorded crawl can be judged again without further requests: `archive` reads what is written
+//! here. One thread owns the file and gets its work through a short queue, so that compression
+//! blocks no fetch, and a slow disk slows the crawl down instead of filling the memory.
 //!
 //! Each exchange becomes a `response` record and the `request` record that led to it. Both
-//! have the form of HTTP/1.1, whatever was spoken, because that is what readers of archives
-//! know; `WARC-Protocol` says what it was.
+//! have the form of HTTP/1.1, whatever the protocol was, because that is what WARC readers
+//! understand; `WARC-Protocol` names the actual one.
 //!
 //! Invariant: the file ends with a whole record. Only a process that is killed in the
-//! middle of a write leaves the last exchange cut, and all before it is readable.
+//! middle of a write leaves the last exchange truncated, and all before it is readable.
 
 mod record;
 
@@ -32,7 +31,7 @@ use crate::telemetry::clock;
 use crate::web::PageUrl;
 use record::{Kind, Packing, Record, RecordIds, records_of, warc_date};
 
-/// So many exchanges may wait for the disk. Each holds a body, so the number is small.
+/// Maximum number of exchanges waiting for the disk. Each holds a body, so the number is small.
 const QUEUE_LENGTH: usize = 16;
 
 /// A handle; clones write to the same file.
@@ -57,16 +56,16 @@ pub(super) struct Exchange {
     pub(super) request: request::Parts,
     /// The headers as received.
     pub(super) response: response::Parts,
-    /// The body: transfer encodings taken off, content encodings still on.
+    /// The body, without transfer encodings, but with its content encodings.
     pub(super) body: Bytes,
-    /// Why the body is not whole, if it is not.
+    /// Why the body is incomplete, if it is.
     pub(super) truncated: Option<Truncation>,
 }
 
-/// Why a body is not whole; the words of `WARC-Truncated`.
+/// Why a body is incomplete; the values of `WARC-Truncated`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truncation {
-    /// Longer than we wanted.
+    /// Longer than our limit.
     Length,
     /// The connection broke.
     Disconnect,
@@ -77,7 +76,7 @@ pub(super) enum Truncation {
 /// Why nothing can be recorded.
 #[derive(Debug, Clone, Error)]
 pub enum RecordError {
-    /// Something of that name is there. Not: a name that cannot be used at all.
+    /// The file exists. Not: a name that cannot be used at all.
     #[error(
         "{} exists, and recordings are never overwritten; give another name or move it away",
         path.display()
@@ -86,7 +85,7 @@ pub enum RecordError {
         /// The name.
         path: Arc<Path>,
     },
-    /// The file cannot be made. Not: a file that fills the disk later on.
+    /// The file cannot be created. Not: a disk that fills up later on.
     #[error(
         "cannot record to {}: {source}; give a name in a directory that exists and can be \
          written to",
@@ -112,19 +111,19 @@ pub enum RecordError {
     },
 }
 
-/// What the thread is asked to do.
+/// A command to the recorder thread.
 enum WriteCommand {
     Write(Box<Exchange>),
     Finish(oneshot::Sender<Result<u64, RecordError>>),
 }
 
-/// The thread's side: the file and how far it got.
+/// The state of the recorder thread.
 struct WarcWriter {
     path: Arc<Path>,
     file: File,
     packing: Packing,
     ids: RecordIds,
-    /// The records of one exchange, laid out; kept to be used again.
+    /// The serialised records of one exchange; the buffer is reused.
     wire: Vec<u8>,
     /// Where the last whole exchange ends.
     end: u64,
@@ -138,7 +137,7 @@ impl Recorder {
     /// Starts a new file; an existing one is never overwritten.
     ///
     /// A name that ends in `.gz` gives a compressed file, any other a plain one. The first
-    /// record tells who wrote the file and as whom it asked for pages.
+    /// record names the software and the user agent.
     pub(crate) fn create(path: &Path, user_agent: &str) -> Result<Self, RecordError> {
         let path: Arc<Path> = path.into();
         let file = File::create_new(&path).map_err(|error| match error.kind() {
@@ -156,33 +155,33 @@ impl Recorder {
 
     fn start(writer: WarcWriter) -> Result<Self, RecordError> {
         let path = Arc::clone(&writer.path);
-        let (queue, orders) = mpsc::channel(QUEUE_LENGTH);
+        let (queue, commands) = mpsc::channel(QUEUE_LENGTH);
         thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || writer.run(orders))
+            .spawn(move || writer.run(commands))
             .map_err(|error| RecordError::create(&path, error))?;
         Ok(Self { path, queue })
     }
 
-    /// Hands an exchange over to be written; waits while the disk is slow.
+    /// Queues an exchange to be written; waits while the queue is full.
     ///
-    /// After a failed write all others are dropped; `finish` gives the error.
+    /// After a failed write all further exchanges are dropped; `finish` returns the error.
     pub(super) async fn record(&self, exchange: Exchange) {
-        // Refused only if the thread is gone, which `finish` tells.
+        // Fails only if the thread is gone, which `finish` reports.
         let _ = self
             .queue
             .send(WriteCommand::Write(Box::new(exchange)))
             .await;
     }
 
-    /// Waits until everything handed over so far, through whichever clone, is on the disk,
-    /// and says how many exchanges the file holds. More may be recorded afterwards.
+    /// Waits until everything queued so far, through any clone, is on disk, and returns how many
+    /// exchanges the file holds. More may be recorded afterwards.
     pub(crate) async fn finish(&self) -> Result<u64, RecordError> {
         let (reply, outcome) = oneshot::channel();
-        // If this is refused, `reply` is dropped with it and there is no outcome.
+        // If this fails, `reply` is dropped with it and there is no outcome.
         let _ = self.queue.send(WriteCommand::Finish(reply)).await;
         outcome.await.unwrap_or_else(|_| {
-            let gone = io::Error::other("the thread that writes it is gone");
+            let gone = io::Error::other("the recorder thread is gone");
             Err(RecordError::write(&self.path, gone))
         })
     }
@@ -229,18 +228,18 @@ impl WarcWriter {
         }
     }
 
-    /// Works until every handle is dropped and the queue is empty.
-    fn run(mut self, mut orders: mpsc::Receiver<WriteCommand>) {
-        while let Some(order) = orders.blocking_recv() {
-            match order {
+    /// Runs until every handle is dropped and the queue is empty.
+    fn run(mut self, mut commands: mpsc::Receiver<WriteCommand>) {
+        while let Some(command) = commands.blocking_recv() {
+            match command {
                 WriteCommand::Write(exchange) => self.write_exchange(&exchange),
                 WriteCommand::Finish(reply) => {
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     let _ = reply.send(self.finish());
                 }
             }
         }
-        // Nobody is left to be told; a failure is in the log.
+        // There is no caller left; a failure is in the log.
         let _ = self.finish();
     }
 
@@ -279,8 +278,8 @@ impl WarcWriter {
         self.failure.clone().map_or(Ok(self.exchanges), Err)
     }
 
-    /// Writes records in one go. They are with the system then, so that the end of this
-    /// process does them no harm.
+    /// Writes records with one call. From then on they are with the kernel, so the end of this
+    /// process does not lose them.
     fn append(&mut self, records: &[Record<'_>]) -> io::Result<()> {
         self.wire.clear();
         for record in records {
@@ -290,14 +289,14 @@ impl WarcWriter {
         match written {
             Ok(()) => self.end += self.wire.len() as u64,
             // On a full disk a part may have been written, and half a record is damage. If
-            // it cannot be taken back, the first error is still the one to tell.
+            // truncating fails too, the first error is still the one to report.
             Err(_) => drop(self.file.set_len(self.end)),
         }
         written
     }
 
     fn fail(&mut self, error: io::Error) {
-        error!(file = %self.path.display(), %error, "recording stopped; the crawl goes on without");
+        error!(file = %self.path.display(), %error, "recording stopped; the crawl continues");
         self.failure = Some(RecordError::write(&self.path, error));
     }
 }
@@ -323,7 +322,7 @@ mod tests {
 
     const AGENT: &str = "sitescout-test (+https://example.org/bot)";
 
-    /// A record as it stands in a file.
+    /// A record as read from a file.
     struct Parsed {
         fields: Vec<(String, String)>,
         block: Vec<u8>,
@@ -359,7 +358,7 @@ mod tests {
         bytes.windows(wanted.len()).position(|some| some == wanted)
     }
 
-    /// Reads plain records, strictly as the standard has them.
+    /// Reads plain records, strictly by the standard.
     fn parse(mut bytes: &[u8]) -> Vec<Parsed> {
         let mut records = Vec::new();
         while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! WARC records: how an exchange is laid out in the file.
+//! WARC records: how an exchange is serialised.
 //!
 //! Invariant: lengths and digests are those of the bytes that follow, whatever the server
 //! announced.
@@ -16,7 +16,7 @@ use sha1::{Digest, Sha1};
 
 use super::{Exchange, Truncation};
 
-/// How records lie in the file.
+/// Compression of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     Plain,
@@ -24,18 +24,18 @@ pub(super) enum Packing {
     Gzip,
 }
 
-/// Names for records that no other record in the world has.
+/// Generates globally unique record IDs.
 pub(super) struct RecordIds {
-    /// Keyed by the system's randomness: unlike all other chance in this program, names
-    /// must differ from run to run.
+    /// Seeded by the system: unlike all other randomness in this program, IDs must differ from run
+    /// to run.
     key: RandomState,
     given: u64,
 }
 
-/// One record before it is laid out.
+/// One record before it is serialised.
 pub(super) struct Record<'a> {
     kind: Kind,
-    /// The named fields, each with its line end, except those that follow from the rest.
+    /// The named fields, each with its line end, except those derived from the rest.
     fields: String,
     /// The block in two pieces, so that no body is copied to get a head.
     head: Vec<u8>,
@@ -72,8 +72,8 @@ impl RecordIds {
         }
     }
 
-    /// The next name: a UUID of version 4 (RFC 9562, section 5.4), as a URN in the angle
-    /// brackets that WARC wants.
+    /// The next ID: a UUID of version 4 (RFC 9562, section 5.4), as a URN in the angle
+    /// brackets that WARC requires.
     pub(super) fn draw(&mut self) -> String {
         self.given += 1;
         let half = |side: u8| u128::from(self.key.hash_one((self.given, side)));
@@ -110,7 +110,7 @@ impl<'a> Record<'a> {
         self
     }
 
-    /// What both records of an exchange say about it.
+    /// Adds the fields common to both records of an exchange.
     fn about(self, exchange: &Exchange) -> Self {
         let record = self
             .with("WARC-Date", &warc_date(exchange.date))
@@ -174,7 +174,7 @@ impl Kind {
     }
 }
 
-/// The response comes first: it is what others refer to.
+/// The response comes first: other records refer to it.
 pub(super) fn records_of<'a>(exchange: &'a Exchange, ids: &mut RecordIds) -> [Record<'a>; 2] {
     let response_id = ids.draw();
     let mut response = Record::new(Kind::Response, response_head(exchange), &exchange.body)
@@ -212,8 +212,8 @@ fn response_head(exchange: &Exchange) -> Vec<u8> {
     let mut head = format!("{version} {code} {phrase}\r\n").into_bytes();
     let length = corrected_length(exchange);
     for (name, value) in &response.headers {
-        // The chunks were put together when the body was received: whoever believed the
-        // header would look for them in vain.
+        // The chunks were joined when the body was received, so a reader that trusts the header
+        // would fail.
         let is_untrue = name == TRANSFER_ENCODING || (name == CONTENT_LENGTH && length.is_some());
         if !is_untrue {
             push_field(&mut head, name.as_str(), value.as_bytes());
@@ -227,8 +227,7 @@ fn response_head(exchange: &Exchange) -> Vec<u8> {
     head
 }
 
-/// What `Content-Length` must say instead of what was received, if that is not true of the
-/// body in the record.
+/// The correct `Content-Length`, if the received one does not match the body in the record.
 fn corrected_length(exchange: &Exchange) -> Option<usize> {
     // These announce the body that another request would get (RFC 9110, section 8.6).
     let has_no_body = exchange.request.method == Method::HEAD
@@ -245,7 +244,7 @@ fn announces_other(headers: &HeaderMap, length: usize) -> bool {
     announced.any(|value| value.as_bytes().trim_ascii() != length.as_bytes())
 }
 
-/// Values are bytes and stay what they are; none can hold a line end.
+/// Values are written byte for byte; none can contain a line end.
 fn push_field(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     for part in [name.as_bytes(), b": ", value, b"\r\n"] {
         head.extend_from_slice(part);
@@ -260,7 +259,7 @@ fn written_version(version: Version) -> &'static str {
     }
 }
 
-/// The word for `WARC-Protocol`: what ALPN calls it.
+/// The value of `WARC-Protocol`: the ALPN name.
 fn protocol(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "http/1.0",
@@ -270,8 +269,8 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The digest that WARC tools expect: SHA-1, in base 32. It finds damage and duplicates,
-/// nobody has to trust it.
+/// The digest that WARC tools expect: SHA-1, in base 32. It detects damage and duplicates and is
+/// not used for security.
 pub(super) fn digest(pieces: &[&[u8]]) -> String {
     let mut hash = Sha1::new();
     for piece in pieces {
@@ -280,7 +279,7 @@ pub(super) fn digest(pieces: &[&[u8]]) -> String {
     format!("sha1:{}", BASE32.encode(&hash.finalize()))
 }
 
-/// `2026-11-16T09:30:00.000000Z`. A clock before 1970 is taken to stand at its start.
+/// `2026-11-16T09:30:00.000000Z`. Times before 1970 are written as its start.
 pub(super) fn warc_date(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time.max(UNIX_EPOCH)).to_string()
 }

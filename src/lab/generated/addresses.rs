@@ -1,4 +1,4 @@
-//! Which page is where: from the kind of a page to its address, and back.
+//! From the kind of a page to its path and query, and back.
 
 use url::form_urlencoded;
 
@@ -6,41 +6,40 @@ use super::names::capitalised;
 use super::profile::{AddressStyle, Profile};
 use super::words::Tongue;
 
-/// The pages that there are.
+/// The kinds of pages, with their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Home,
-    /// Where a homepage leads that shows nothing itself.
+    /// Where a homepage without content leads.
     Start,
     About,
     Contact,
     Imprint,
     Staff,
     Links,
-    /// A month, counted from January of 2020.
+    /// A month, counted from January 2020.
     Calendar(u32),
     /// Lists of products or news; the first is 1.
     ProductList(u32),
     NewsList(u32),
     Product(u32),
     News(u32),
-    /// What a site that is about something else says about a topic.
+    /// A page about the guest topic of a site.
     Guest(u32),
 }
 
-/// So many products or news stand in one list.
+/// Items per list of products or news.
 pub(super) const LIST_LENGTH: u32 = 20;
 
-/// So many pages are about the topic that a site welcomes as a guest.
+/// Pages about the guest topic of a site.
 pub(super) const GUEST_PAGES: u32 = 6;
 
-/// A calendar that has an end has so many months.
+/// Length of a finite calendar.
 const MONTHS: u32 = 4;
 
-/// The calendar begins in this year.
 pub(super) const FIRST_YEAR: u32 = 2020;
 
-/// Words in addresses, by language; the last stands for lists.
+/// Words in URLs, by language; the last is for lists.
 const PARTS: [[&str; 11]; 4] = [
     [
         "start",
@@ -139,7 +138,7 @@ pub(super) fn target(profile: &Profile, kind: PageKind, from: u64) -> String {
     }
 }
 
-/// The page at a path and query, if there is one on a site of these sizes.
+/// The page at a path and query, if the site has it.
 pub(super) fn kind_at(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKind> {
     let kind = match profile.style {
         AddressStyle::Queries | AddressStyle::SessionIds => by_query(profile, path, query),
@@ -148,7 +147,6 @@ pub(super) fn kind_at(profile: &Profile, path: &str, query: Option<&str>) -> Opt
     exists(profile, kind).then_some(kind)
 }
 
-/// Whether a site has a page.
 pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
     let lists = |items: u32| items.div_ceil(LIST_LENGTH);
     match kind {
@@ -170,7 +168,7 @@ pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
     }
 }
 
-/// What the imprint is called.
+/// The label of the imprint in menus.
 pub(super) fn imprint_label(profile: &Profile) -> String {
     capitalised(&parts(profile.tongue)[3].replace('-', " "))
 }

@@ -1,10 +1,9 @@
-//! Who links to whom.
+//! Which site links to which.
 //!
-//! Links of a topical site lead to its own topic with the probability that is called
-//! locality, for one half of them unless told otherwise (Chakrabarti, van den Berg and Dom
-//! measured such radius-one locality on the web, 1999, section 2). Within a category the
-//! target is drawn by popularity, which follows a power law. Some sites are popular with
-//! everybody and relevant to nobody.
+//! A link of a topical site leads to its own topic with a probability called locality, 0.5 by
+//! default (Chakrabarti, van den Berg and Dom measured such radius-one locality on the web,
+//! 1999, section 2). Within a category the target is drawn by popularity, which follows a power
+//! law. Some sites are linked to from everywhere and relevant to no topic.
 
 use super::profile::{Oddity, Profile};
 use super::seeded_random::{SeededRandom, index};
@@ -14,23 +13,23 @@ use super::{GeneratedWeb, category_of};
 /// The first sites of each background category are linked to from everywhere.
 const UNIVERSAL_PLACES: u64 = 3;
 
-/// The sites that a site links to, the first ones from its homepage.
+/// The sites that a site links to; the homepage has the first of them.
 pub(super) fn targets(web: &GeneratedWeb, profile: &Profile) -> Vec<u64> {
     let site = profile.site;
-    let mut chance = web.chance("links", &[site]);
+    let mut random = web.random("links", &[site]);
     let number = match (profile.oddity, profile.is_hub) {
-        (Oddity::Farm, _) => chance.around(60.0, 0.3),
-        (_, true) => chance.around(70.0, 0.4),
-        (_, false) => chance.around(9.0, 0.7),
+        (Oddity::Farm, _) => random.around(60.0, 0.3),
+        (_, true) => random.around(70.0, 0.4),
+        (_, false) => random.around(9.0, 0.7),
     };
     let number = (number as usize).clamp(2, 200);
     let mut targets = Vec::with_capacity(number);
-    // Competitors and repetitions are drawn again, but not for ever.
+    // Competitors and duplicates are redrawn, within limits.
     for _ in 0..3 * number {
         if targets.len() == number {
             break;
         }
-        let target = target(web, profile, &mut chance);
+        let target = target(web, profile, &mut random);
         if target == site || targets.contains(&target) || is_competitor(web, profile, target) {
             continue;
         }
@@ -39,67 +38,67 @@ pub(super) fn targets(web: &GeneratedWeb, profile: &Profile) -> Vec<u64> {
     targets
 }
 
-fn target(web: &GeneratedWeb, profile: &Profile, chance: &mut SeededRandom) -> u64 {
+fn target(web: &GeneratedWeb, profile: &Profile, random: &mut SeededRandom) -> u64 {
     let category = profile.category;
     if profile.oddity == Oddity::Farm {
-        return farm(web, chance);
+        return farm(web, random);
     }
-    let share = chance.share();
+    let share = random.share();
     let locality = if profile.is_hub {
         f64::midpoint(web.locality, 1.0)
     } else {
         web.locality
     };
-    // What is left is shared by neighbours, by the sites everybody knows, and by the rest.
+    // The rest: a quarter to neighbouring topics, a quarter to universal sites, then others.
     let rest = 1.0 - locality;
     match share {
-        _ if category < TOPICS && share < locality => popular(web, category, chance),
+        _ if category < TOPICS && share < locality => popular(web, category, random),
         _ if category < TOPICS && share < locality + 0.25 * rest => {
-            popular(web, neighbour(category, chance), chance)
+            popular(web, neighbour(category, random), random)
         }
-        _ if share > 1.0 - 0.25 * rest => universal(chance),
+        _ if share > 1.0 - 0.25 * rest => universal(random),
         _ if category >= TOPICS && share < 0.15 => {
             let topic = match profile.guest_topic {
-                Some(topic) if chance.is(0.5) => topic,
-                _ => index(chance.below(TOPICS as u64)),
+                Some(topic) if random.is(0.5) => topic,
+                _ => index(random.below(TOPICS as u64)),
             };
-            popular(web, topic, chance)
+            popular(web, topic, random)
         }
         _ => {
             let background = (CATEGORIES.len() - TOPICS) as u64;
-            let category = TOPICS + index(chance.below(background));
-            popular(web, category, chance)
+            let category = TOPICS + index(random.below(background));
+            popular(web, category, random)
         }
     }
 }
 
-/// A site of a category by popularity: the k-th of them has a probability of about k^-0.6.
-pub(super) fn popular(web: &GeneratedWeb, category: usize, chance: &mut SeededRandom) -> u64 {
+/// A site of a category by popularity: the k-th has a probability proportional to k^-0.6.
+pub(super) fn popular(web: &GeneratedWeb, category: usize, random: &mut SeededRandom) -> u64 {
     let slots = CATEGORIES.len() as u64;
     let places = (web.sites.saturating_sub(category as u64)).div_ceil(slots);
-    let place = (places as f64 * chance.share().powf(2.5)) as u64;
+    let place = (places as f64 * random.share().powf(2.5)) as u64;
     (place.min(places.saturating_sub(1)) * slots + category as u64).min(web.sites - 1)
 }
 
 /// Another topic of the same field.
-fn neighbour(category: usize, chance: &mut SeededRandom) -> usize {
+fn neighbour(category: usize, random: &mut SeededRandom) -> usize {
     let field = WORDS.categories[category].field;
     let others: Vec<usize> = (0..TOPICS)
         .filter(|other| *other != category && WORDS.categories[*other].field == field)
         .collect();
-    let at = index(chance.below(others.len().max(1) as u64));
+    let at = index(random.below(others.len().max(1) as u64));
     others.get(at).copied().unwrap_or(category)
 }
 
-fn universal(chance: &mut SeededRandom) -> u64 {
+fn universal(random: &mut SeededRandom) -> u64 {
     let slots = CATEGORIES.len() as u64;
     let background = slots - TOPICS as u64;
-    chance.below(UNIVERSAL_PLACES) * slots + TOPICS as u64 + chance.below(background)
+    random.below(UNIVERSAL_PLACES) * slots + TOPICS as u64 + random.below(background)
 }
 
-/// Another link farm near a place that is drawn.
-fn farm(web: &GeneratedWeb, chance: &mut SeededRandom) -> u64 {
-    let begin = chance.below(web.sites);
+/// Another link farm, the next one after a random site.
+fn farm(web: &GeneratedWeb, random: &mut SeededRandom) -> u64 {
+    let begin = random.below(web.sites);
     let numbers = (begin..web.sites).chain(0..begin).take(2_000);
     let mut farms = numbers
         .filter(|site| category_of(*site) >= TOPICS)

@@ -1,19 +1,19 @@
-//! A web of our own, as large as anyone likes.
+//! A generated web of any size.
 //!
-//! Every page is computed from its address: a million sites take as much memory as a
-//! hundred, and the same seed gives the same web, byte by byte. It has what webs have:
+//! Every page is computed from its URL: a million sites take as much memory as a hundred, and
+//! the same random seed gives the same web, byte by byte.
 //!
-//! | file | question |
+//! | file | content |
 //! |---|---|
-//! | `names.rs` | which host is which site |
-//! | `profile.rs` | what a site is like: category, language, size, oddities, traps |
-//! | `links.rs` | who links to whom: locality, popularity, hubs, competitors, farms |
-//! | `addresses.rs` | which page is where |
-//! | `pages.rs`, `prose.rs`, `words.rs` | what stands there, in four languages |
-//! | `server.rs` | how it is served over HTTP, and what goes wrong |
-//! | `chance.rs` | where chance comes from |
+//! | `names.rs` | hosts of sites |
+//! | `profile.rs` | properties of a site: category, language, size, oddities, traps |
+//! | `links.rs` | links between sites: locality, popularity, hubs, competitors, farms |
+//! | `addresses.rs` | URLs of pages |
+//! | `pages.rs`, `prose.rs`, `words.rs` | content of pages, in four languages |
+//! | `server.rs` | the web over HTTP, with latency and faults |
+//! | `seeded_random.rs` | reproducible random numbers |
 //!
-//! Invariant: nothing is remembered between two requests.
+//! Invariant: no state is kept between two requests.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -46,38 +46,36 @@ use seeded_random::SeededRandom;
 pub use server::{Conditions, WebServer};
 use words::{CATEGORIES, TOPICS};
 
-/// A web that is computed while it is read.
+/// A web whose pages are computed on request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GeneratedWeb {
     sites: u64,
     seed: u64,
-    /// The share of links of topical sites that lead to their own topic.
+    /// Share of links of topical sites that lead to their own topic.
     locality: f64,
 }
 
-/// What a host of the generated web answers.
+/// A response of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The status.
     pub(crate) status: StatusCode,
-    /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body.
+    /// The bytes of the page, in its own charset.
     pub body: Bytes,
 }
 
-/// What is true about a host.
+/// The true label of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truth {
     /// A site of this topic.
     Topic(&'static str),
-    /// A site of something else.
+    /// A site of no topic.
     Other,
-    /// No site that could be judged: dead, parked, an alias, closed to robots, or nobody's.
+    /// No site to judge: dead, parked, an alias, closed to robots, or nonexistent.
     NoSite,
 }
 
-/// More sites than there are people would be no web.
+/// Maximum number of sites.
 const MOST_SITES: u64 = 1 << 36;
 
 fn category_of(site: u64) -> usize {
@@ -87,7 +85,7 @@ fn category_of(site: u64) -> usize {
 // === impl GeneratedWeb ===
 
 impl GeneratedWeb {
-    /// A web of so many sites, one in twenty of each topic. There are at least a hundred.
+    /// A web of `sites` sites, at least 100; one in twenty is of each topic.
     #[must_use]
     pub fn new(sites: u64, seed: u64) -> Self {
         Self {
@@ -97,7 +95,7 @@ impl GeneratedWeb {
         }
     }
 
-    /// The same with another topical locality, from 0 to 1.
+    /// With another topical locality, from 0 to 1.
     #[must_use]
     pub(crate) fn with_locality(self, locality: f64) -> Self {
         Self {
@@ -106,19 +104,18 @@ impl GeneratedWeb {
         }
     }
 
-    /// The topics that sites are about.
     #[must_use]
     pub(crate) fn topics() -> &'static [&'static str] {
         &CATEGORIES[..TOPICS]
     }
 
-    /// How many sites there are.
+    /// Number of sites.
     #[must_use]
     pub fn sites(&self) -> u64 {
         self.sites
     }
 
-    /// The host with a number, and what is true about it.
+    /// The host of a number, and its true label.
     #[must_use]
     pub fn site(&self, number: u64) -> (String, Truth) {
         let number = number % self.sites;
@@ -126,14 +123,14 @@ impl GeneratedWeb {
         (names::host(self, number), truth)
     }
 
-    /// The topic of this name, if there are sites about it.
+    /// The topic of this name, if the web has it.
     #[must_use]
     pub(crate) fn topic(name: &str) -> Option<&'static str> {
         Self::topics().iter().copied().find(|topic| *topic == name)
     }
 
-    /// The sites that can be judged, each with what it is about. Mirrors are left out: who
-    /// learns from one knows the other.
+    /// The sites that can be judged, each with its label. Mirrors are left out: training on one
+    /// would reveal the other.
     pub fn originals(&self) -> impl Iterator<Item = (SiteId, &'static str)> {
         let web = *self;
         (0..web.sites).filter_map(move |number| {
@@ -149,8 +146,8 @@ impl GeneratedWeb {
         })
     }
 
-    /// To learn a topic from: the first so many of its sites, and the first so many of
-    /// others, with what each is about; none if there are not as many.
+    /// Labelled training sites: the first `targets` sites of the topic and the first `others`
+    /// of the rest; none if there are fewer.
     #[must_use]
     pub fn examples(
         &self,
@@ -176,7 +173,7 @@ impl GeneratedWeb {
         None
     }
 
-    /// What is true about a site.
+    /// The true label of a site.
     #[must_use]
     pub fn truth(&self, site: &SiteId) -> Truth {
         match names::site_of(self, site.host()) {
@@ -186,7 +183,7 @@ impl GeneratedWeb {
         }
     }
 
-    /// What a host says to a request; none if there is no such host, or nobody answers.
+    /// The response to a request; none if the host does not exist or does not respond.
     #[must_use]
     pub fn answer(&self, host: &str, path: &str, query: Option<&str>) -> Option<Answer> {
         let (number, below) = names::site_of(self, host)?;
@@ -242,8 +239,8 @@ impl GeneratedWeb {
         }
     }
 
-    fn chance(&self, matter: &str, numbers: &[u64]) -> SeededRandom {
-        SeededRandom::about(self.seed, matter, numbers)
+    fn random(&self, stream: &str, numbers: &[u64]) -> SeededRandom {
+        SeededRandom::about(self.seed, stream, numbers)
     }
 
     fn is_slow(&self, host: &str) -> bool {
@@ -251,7 +248,7 @@ impl GeneratedWeb {
         site.is_some_and(|(number, _)| Profile::of(self, number).is_slow)
     }
 
-    /// Whether robots.txt lets a page be read.
+    /// Whether robots.txt allows a page.
     fn is_allowed(&self, page: &PageUrl) -> bool {
         let url = page.as_url();
         let host = url.host_str().unwrap_or_default();
@@ -295,13 +292,13 @@ impl Fetcher for GeneratedWeb {
     }
 }
 
-/// What robots are asked. Who has no rules has no file.
+/// The robots.txt of a site; 404 for a site without rules.
 fn robots_txt(profile: &Profile) -> Option<Answer> {
     let rules = match profile.robots {
         RobotRules::NoEntry => "User-agent: *\nDisallow: /\n".to_owned(),
         RobotRules::NoNews => {
             let news = addresses::target(profile, PageKind::News(1), 0);
-            // Only what names the section: numbers, lists and session ids follow it.
+            // The prefix that names the section; numbers, lists and session ids follow it.
             let section: String = match news.split_once('&') {
                 Some((section, _)) => section.to_owned(),
                 None => news.split_inclusive('/').take(2).collect(),
@@ -547,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn robots_txt_asks_for_what_is_obeyed_without_a_server() {
+    fn robots_txt_states_the_rules_obeyed_without_a_server() {
         let web = GeneratedWeb::new(20_000, 1);
         let mut styles = [0_u32; 4];
         let shy = profiles(&web, 2_000).filter(|profile| profile.robots == RobotRules::NoNews);

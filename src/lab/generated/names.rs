@@ -1,43 +1,43 @@
-//! Which host is which site: names that look like names, and can be read back.
+//! From the number of a site to its host, and back.
 //!
 //! A host is made of two words and a code, `harbour-lantern-4k2.example`. The code is the
-//! number of the site, shuffled; the words follow from it, and a host with other words is
-//! nobody's.
+//! number of the site, shuffled; the words follow from it, and a host with other words does not
+//! exist.
 
 use super::seeded_random::SeededRandom;
 use super::words::{TOPICS, Tongue, WORDS};
 use super::{GeneratedWeb, category_of};
 
-/// The part of the name that all sites share. Nobody can register names below it.
+/// Top-level domain of all sites, reserved by RFC 2606.
 const TOP: &str = ".example";
 
-/// An odd number, so that multiplying by it shuffles all numbers of so many bits.
+/// Odd, so that multiplication by it permutes the numbers of any fixed number of bits.
 const SHUFFLE: u64 = 0x9E37_79B1;
 
 /// The host of a site.
 pub(super) fn host(web: &GeneratedWeb, site: u64) -> String {
     let code = base36(shuffled(web, site));
-    let mut chance = web.chance("name", &[site]);
+    let mut random = web.random("name", &[site]);
     let mut word = |probability: f64| {
-        let category = if chance.is(probability) {
+        let category = if random.is(probability) {
             &WORDS.categories[category_of(site)]
         } else {
             &WORDS.general
         };
         let nouns = &category.vocabulary(Tongue::English).nouns;
         loop {
-            let noun = &nouns[chance.early(nouns.len())];
+            let noun = &nouns[random.early(nouns.len())];
             if noun.is_ascii() {
                 return noun.as_str();
             }
         }
     };
-    // Names of topical sites often say what they are about, but not always.
+    // Host names often contain a word of the category, but not always.
     let probability = if category_of(site) < TOPICS { 0.4 } else { 0.3 };
     format!("{}-{}-{code}{TOP}", word(probability), word(probability))
 }
 
-/// The site of a host, with what stands before its name, if there is one: `a.b` in
+/// The site of a host and the subdomain, which may be empty: `a.b` in
 /// `a.b.harbour-lantern-4k2.example`.
 pub(super) fn site_of<'h>(web: &GeneratedWeb, host: &'h str) -> Option<(u64, &'h str)> {
     let host = host.strip_prefix("www.").unwrap_or(host);
@@ -49,7 +49,7 @@ pub(super) fn site_of<'h>(web: &GeneratedWeb, host: &'h str) -> Option<(u64, &'h
     is_it.then_some((site, below))
 }
 
-/// The bits that numbers of this web have.
+/// Number of bits of a code.
 fn bits(web: &GeneratedWeb) -> u32 {
     (u64::BITS - web.sites.leading_zeros()).max(16)
 }
@@ -67,8 +67,8 @@ fn unshuffled(web: &GeneratedWeb, code: u64) -> Option<u64> {
     (code <= mask(web) && site < web.sites).then_some(site)
 }
 
-/// The number that undoes multiplying by an odd one, modulo 2^64 (Newton's method: each
-/// round doubles the bits that are right).
+/// The multiplicative inverse of an odd number modulo 2^64 (Newton's method: each round
+/// doubles the correct bits).
 fn inverse(odd: u64) -> u64 {
     let mut inverse = odd;
     for _ in 0..6 {
@@ -89,32 +89,32 @@ fn base36(mut number: u64) -> String {
     }
 }
 
-/// A name for people: the title of a site.
+/// The title of a site.
 pub(super) fn title(web: &GeneratedWeb, site: u64, tongue: Tongue) -> String {
-    let mut chance: SeededRandom = web.chance("title", &[site]);
+    let mut random: SeededRandom = web.random("title", &[site]);
     let said = WORDS.boilerplate(tongue);
-    let nouns = |category: &super::words::Category, chance: &mut SeededRandom| {
+    let nouns = |category: &super::words::Category, random: &mut SeededRandom| {
         let nouns = &category.vocabulary(tongue).nouns;
-        capitalised(&nouns[chance.early(nouns.len())])
+        capitalised(&nouns[random.early(nouns.len())])
     };
     let category = &WORDS.categories[category_of(site)];
-    let place = chance.pick::<str, _>(&said.places).to_owned();
-    match chance.below(4) {
-        0 => format!("{} {place}", nouns(category, &mut chance)),
+    let place = random.pick::<str, _>(&said.places).to_owned();
+    match random.below(4) {
+        0 => format!("{} {place}", nouns(category, &mut random)),
         1 => format!(
             "{} {}",
-            nouns(category, &mut chance),
-            nouns(&WORDS.general, &mut chance)
+            nouns(category, &mut random),
+            nouns(&WORDS.general, &mut random)
         ),
-        2 => format!("{place} {}", nouns(&WORDS.general, &mut chance)),
+        2 => format!("{place} {}", nouns(&WORDS.general, &mut random)),
         _ => {
-            let surname = chance.pick::<str, _>(&said.people).to_owned();
-            format!("{} {surname}", nouns(category, &mut chance))
+            let surname = random.pick::<str, _>(&said.people).to_owned();
+            format!("{} {surname}", nouns(category, &mut random))
         }
     }
 }
 
-/// With a capital first letter.
+/// With the first letter in upper case.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     match letters.next() {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_names_of_their_own_and_lead_back() {
+    fn hosts_are_unique_and_lead_back() {
         for seed in [0, 1, u64::MAX] {
             for sites in [100, 20_000, 1_000_000_000] {
                 let web = GeneratedWeb::new(sites, seed);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_are_nobodys() {
+    fn other_hosts_do_not_exist() {
         let web = GeneratedWeb::new(1_000, 1);
         let host = host(&web, 7);
         let (_, rest) = host.split_once('-').unwrap();

@@ -1,4 +1,4 @@
-//! What stands on a page, as HTML.
+//! The content of pages, as HTML.
 
 use std::fmt::Write;
 
@@ -11,21 +11,19 @@ use super::prose::{Mixture, person};
 use super::seeded_random::{SeededRandom, index};
 use super::words::{Boilerplate, WORDS};
 
-/// The share of pages of a topical site that are about something else, and of pages of other
-/// sites that are about a topic.
+/// Share of product and news pages that are about another category than their site.
 const STRAY_PAGES: f64 = 0.08;
 
-/// The links that stand on the homepage.
+/// Number of links to other sites on the homepage.
 const LINKS_AT_HOME: usize = 2;
 
-/// A page being written.
 struct Page<'w> {
     web: &'w GeneratedWeb,
     profile: &'w Profile,
     kind: PageKind,
     said: &'static Boilerplate,
-    /// What is particular about this page.
-    chance: SeededRandom,
+    /// The random stream of this page.
+    random: SeededRandom,
     html: String,
 }
 
@@ -37,7 +35,7 @@ pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: PageKind) -> Str
         profile,
         kind,
         said: WORDS.boilerplate(profile.tongue),
-        chance: web.chance("page", &[profile.site, number]),
+        random: web.random("page", &[profile.site, number]),
         html: String::with_capacity(8 << 10),
     };
     page.write()
@@ -54,7 +52,7 @@ pub(super) fn parked(profile: &Profile) -> String {
     )
 }
 
-/// The page that is shown where there is none.
+/// The page of a 404.
 pub(super) fn missing(profile: &Profile) -> String {
     let said = WORDS.boilerplate(profile.tongue);
     format!(
@@ -65,28 +63,28 @@ pub(super) fn missing(profile: &Profile) -> String {
     )
 }
 
-/// A page of a link farm, for whichever of its endless hosts.
+/// A page of a link farm, on any of its endless subdomains.
 pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &str) -> String {
-    let mut chance = web.chance(below, &[profile.site]);
+    let mut random = web.random(below, &[profile.site]);
     let words = [(&WORDS.farm, 0.8), (&WORDS.general, 0.2)];
     let mixture = Mixture::new(web, profile.site, profile.tongue, &words);
     let mut html = format!(
         "<!doctype html><html><head><title>{}</title></head><body>",
-        mixture.phrase(&mut chance)
+        mixture.phrase(&mut random)
     );
     let host = names::host(web, profile.site);
     for target in links::targets(web, profile) {
         let _ = write!(
             html,
             "<p>{} <a href=\"http://{}/\">{}</a></p>",
-            mixture.text(12, &mut chance),
+            mixture.text(12, &mut random),
             names::host(web, target),
-            mixture.phrase(&mut chance)
+            mixture.phrase(&mut random)
         );
     }
-    // Any name below its own answers, and leads to more of them.
+    // Every subdomain responds, and links to more of them.
     for _ in 0..10 {
-        let name = chance.below(1 << 30);
+        let name = random.below(1 << 30);
         let _ = write!(html, "<a href=\"http://n{name:x}.{host}/\">{name}</a> ");
     }
     let _ = write!(
@@ -124,7 +122,7 @@ impl<'w> Page<'w> {
         let title = match self.kind {
             PageKind::Home => site_title.clone(),
             PageKind::Product(_) | PageKind::News(_) | PageKind::Guest(_) => {
-                format!("{} - {site_title}", mixture.phrase(&mut self.chance))
+                format!("{} - {site_title}", mixture.phrase(&mut self.random))
             }
             _ => format!("{label} - {site_title}"),
         };
@@ -160,18 +158,18 @@ impl<'w> Page<'w> {
         self.html
     }
 
-    /// What the page is about.
+    /// The vocabularies of the page.
     fn mixture(&mut self) -> Mixture<'w> {
         let profile = self.profile;
         let own = &WORDS.categories[profile.category];
         let is_item = matches!(self.kind, PageKind::Product(_) | PageKind::News(_));
-        let stray = &WORDS.categories[index(self.chance.below(20))];
+        let stray = &WORDS.categories[index(self.random.below(20))];
         let subject = match (self.kind, profile.guest_topic) {
             (PageKind::Guest(_), Some(topic)) => &WORDS.categories[topic],
-            (PageKind::News(_), Some(topic)) if self.chance.is(STRAY_PAGES) => {
+            (PageKind::News(_), Some(topic)) if self.random.is(STRAY_PAGES) => {
                 &WORDS.categories[topic]
             }
-            _ if is_item && self.chance.is(STRAY_PAGES) => stray,
+            _ if is_item && self.random.is(STRAY_PAGES) => stray,
             _ => own,
         };
         let share = profile.focus
@@ -185,8 +183,8 @@ impl<'w> Page<'w> {
         let mut parts = vec![(subject, share)];
         let field = subject.field.map(|field| &WORDS.fields[field]);
         parts.extend(field.map(|field| (field, 0.18)));
-        // Every site talks of something else now and then, and always of the same thing.
-        let mut taste = self.web.chance("taste", &[profile.site]);
+        // Every site has a second category that is mixed into all its pages.
+        let mut taste = self.web.random("taste", &[profile.site]);
         let aside = &WORDS.categories[index(taste.below(20))];
         parts.push((aside, 0.10 * taste.share()));
         let left = 1.0 - parts.iter().map(|(_, share)| share).sum::<f64>();
@@ -196,7 +194,7 @@ impl<'w> Page<'w> {
 
     fn head(&mut self, title: &str, mixture: &Mixture<'_>) {
         let profile = self.profile;
-        let mut site = self.web.chance("head", &[profile.site]);
+        let mut site = self.web.random("head", &[profile.site]);
         self.put(&format!(
             "<!doctype html>\n<html lang=\"{}\">\n<head><title>{}</title>\n",
             profile.tongue.code(),
@@ -208,7 +206,7 @@ impl<'w> Page<'w> {
         };
         self.put(&format!("<meta charset=\"{charset}\">\n"));
         if site.is(0.5) {
-            let text = mixture.text(15, &mut self.chance);
+            let text = mixture.text(15, &mut self.random);
             let text = escaped(&text);
             self.put(&format!("<meta name=\"description\" content=\"{text}\">\n"));
         }
@@ -223,8 +221,8 @@ impl<'w> Page<'w> {
 
     fn menu(&mut self) {
         let label = self.label(PageKind::Product(1));
-        // Some sites have short menus, some show all they have on every page.
-        let manner = self.web.chance("menu", &[self.profile.site]).share();
+        // Some sites have short menus, some link to every product on every page.
+        let manner = self.web.random("menu", &[self.profile.site]).share();
         self.put("<ul class=\"menu\">");
         if manner < 0.2 && self.kind != PageKind::Home && self.kind != PageKind::Start {
             let home = self.label(PageKind::Home);
@@ -273,13 +271,13 @@ impl<'w> Page<'w> {
                 self.paragraphs(mixture, 220.0);
                 if self.profile.guest_topic.is_some() {
                     for number in 1..=GUEST_PAGES {
-                        let text = mixture.phrase(&mut self.chance);
+                        let text = mixture.phrase(&mut self.random);
                         self.link(PageKind::Guest(number), &text, "p");
                     }
                 }
             }
             PageKind::Contact => {
-                let name = person(self.profile.tongue, &mut self.chance);
+                let name = person(self.profile.tongue, &mut self.random);
                 self.put(&format!("<address>{}</address>", escaped(&name)));
                 self.paragraphs(mixture, 50.0);
             }
@@ -288,9 +286,9 @@ impl<'w> Page<'w> {
                 self.put(&format!("<p>{}</p>\n", escaped(&text)));
             }
             PageKind::Staff => {
-                for _ in 0..3 + self.chance.below(20) {
-                    let name = person(self.profile.tongue, &mut self.chance);
-                    let text = mixture.text(8, &mut self.chance);
+                for _ in 0..3 + self.random.below(20) {
+                    let name = person(self.profile.tongue, &mut self.random);
+                    let text = mixture.text(8, &mut self.random);
                     self.put(&format!(
                         "<h3>{}</h3><p>{}</p>\n",
                         escaped(&name),
@@ -315,8 +313,8 @@ impl<'w> Page<'w> {
             }
             PageKind::News(number) => {
                 self.paragraphs(mixture, 260.0);
-                if self.chance.is(0.2) {
-                    let at = index(self.chance.below(8));
+                if self.random.is(0.2) {
+                    let at = index(self.random.below(8));
                     self.links_elsewhere(mixture, at..at + 1);
                 }
                 self.neighbours(mixture, number, PageKind::News);
@@ -330,14 +328,14 @@ impl<'w> Page<'w> {
     }
 
     fn paragraphs(&mut self, mixture: &Mixture<'_>, words: f64) {
-        let mut left = self.chance.around(1.1 * words, 1.1).clamp(10.0, 6_000.0) as usize;
+        let mut left = self.random.around(1.1 * words, 1.1).clamp(10.0, 6_000.0) as usize;
         while left > 0 {
-            let words = left.min(30 + index(self.chance.below(60)));
-            if self.chance.is(0.25) {
-                let heading = mixture.phrase(&mut self.chance);
+            let words = left.min(30 + index(self.random.below(60)));
+            if self.random.is(0.25) {
+                let heading = mixture.phrase(&mut self.random);
                 self.put(&format!("<h2>{}</h2>\n", escaped(&heading)));
             }
-            let text = mixture.text(words, &mut self.chance);
+            let text = mixture.text(words, &mut self.random);
             self.put(&format!("<p>{}</p>\n", escaped(&text)));
             left -= words;
         }
@@ -353,7 +351,7 @@ impl<'w> Page<'w> {
             (self.profile.news, PageKind::News),
         ] {
             for number in 1..=items.min(4) {
-                let text = mixture.phrase(&mut self.chance);
+                let text = mixture.phrase(&mut self.random);
                 self.link(kind(number), &text, "p");
             }
         }
@@ -369,9 +367,9 @@ impl<'w> Page<'w> {
         for at in 1..=LIST_LENGTH {
             let number = (list - 1) * LIST_LENGTH + at;
             if addresses::exists(self.profile, item(number)) {
-                let text = mixture.phrase(&mut self.chance);
+                let text = mixture.phrase(&mut self.random);
                 self.link(item(number), &text, "h3");
-                let text = mixture.text(12, &mut self.chance);
+                let text = mixture.text(12, &mut self.random);
                 self.put(&format!("<p>{}</p>\n", escaped(&text)));
             }
         }
@@ -385,7 +383,7 @@ impl<'w> Page<'w> {
     fn neighbours(&mut self, mixture: &Mixture<'_>, number: u32, kind: fn(u32) -> PageKind) {
         for number in [number.saturating_sub(1), number + 1] {
             if addresses::exists(self.profile, kind(number)) {
-                let text = mixture.phrase(&mut self.chance);
+                let text = mixture.phrase(&mut self.random);
                 self.link(kind(number), &text, "p");
             }
         }
@@ -395,8 +393,8 @@ impl<'w> Page<'w> {
         let (year, month_of_year) = (FIRST_YEAR + month / 12, month % 12 + 1);
         self.put(&format!("<h2>{month_of_year}/{year}</h2><table>"));
         for day in 1..=28 {
-            let text = if self.chance.is(0.2) {
-                mixture.phrase(&mut self.chance)
+            let text = if self.random.is(0.2) {
+                mixture.phrase(&mut self.random)
             } else {
                 String::new()
             };
@@ -414,7 +412,7 @@ impl<'w> Page<'w> {
         }
     }
 
-    /// Links to other sites, some of all that there are.
+    /// Links to a range of the sites that this one links to.
     fn links_elsewhere(&mut self, mixture: &Mixture<'_>, some: std::ops::Range<usize>) {
         let targets = links::targets(self.web, self.profile);
         let end = some.end.min(targets.len());
@@ -423,13 +421,13 @@ impl<'w> Page<'w> {
         }
     }
 
-    /// Links to sites of the topic that is a guest here.
+    /// Links to sites of the guest topic.
     fn guest_links(&mut self, mixture: &Mixture<'_>) {
         let Some(topic) = self.profile.guest_topic else {
             return;
         };
         for _ in 0..3 {
-            let target = links::popular(self.web, topic, &mut self.chance);
+            let target = links::popular(self.web, topic, &mut self.random);
             self.link_elsewhere(mixture, target);
         }
     }
@@ -437,14 +435,14 @@ impl<'w> Page<'w> {
     fn link_elsewhere(&mut self, mixture: &Mixture<'_>, target: u64) {
         let host = names::host(self.web, target);
         let other = Profile::of(self.web, target);
-        let text = match self.chance.below(3) {
+        let text = match self.random.below(3) {
             0 => host.clone(),
-            1 => mixture.phrase(&mut self.chance),
+            1 => mixture.phrase(&mut self.random),
             _ => names::title(self.web, target, other.tongue),
         };
-        let www = if self.chance.is(0.5) { "www." } else { "" };
-        let about = if self.chance.is(0.5) {
-            mixture.text(10, &mut self.chance)
+        let www = if self.random.is(0.5) { "www." } else { "" };
+        let about = if self.random.is(0.5) {
+            mixture.text(10, &mut self.random)
         } else {
             String::new()
         };
@@ -457,7 +455,7 @@ impl<'w> Page<'w> {
 
     /// The same on every page of the site.
     fn foot(&mut self) {
-        let mut site = self.web.chance("foot", &[self.profile.site]);
+        let mut site = self.web.random("foot", &[self.profile.site]);
         if site.is(0.35) {
             let partners = links::targets(self.web, self.profile);
             let some = 1 + index(site.below(6));
@@ -485,8 +483,8 @@ impl<'w> Page<'w> {
     }
 
     fn label(&self, kind: PageKind) -> String {
-        // Labels are those of the site, not of the page.
-        let mut chance = self.web.chance("labels", &[self.profile.site]);
+        // Labels are the same on all pages of a site.
+        let mut random = self.web.random("labels", &[self.profile.site]);
         let kind = match kind {
             PageKind::Home | PageKind::Start => "home",
             PageKind::About | PageKind::Guest(_) => "about",
@@ -498,7 +496,7 @@ impl<'w> Page<'w> {
             PageKind::ProductList(_) | PageKind::Product(_) => "products",
             PageKind::NewsList(_) | PageKind::News(_) => "news",
         };
-        self.said.one(kind, &mut chance).to_owned()
+        self.said.one(kind, &mut random).to_owned()
     }
 
     fn link(&mut self, kind: PageKind, text: &str, tag: &str) {

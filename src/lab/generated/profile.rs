@@ -1,55 +1,54 @@
-//! What a site is like: its category, its language, its size, and what is odd about it.
+//! The profile of a site: category, language, size and oddities.
 //!
-//! Everything follows from the number of the site. Slots give the category: every twentieth
-//! site is of the same one, so that the k-th site of a category can be named without
-//! looking for it. The lower k, the more popular the site.
+//! Everything is computed from the number of the site. The number modulo 20 is its category,
+//! so that the k-th site of a category is known without a search. The lower k, the more popular
+//! the site.
 
 use super::seeded_random::index;
 use super::words::{CATEGORIES, TOPICS, Tongue};
 use super::{GeneratedWeb, category_of};
 
-/// Shares of sites that are no sites of their own, or hard to visit.
+/// Shares of sites with each [`Oddity`].
 const DEAD: f64 = 0.06;
 const PARKED: f64 = 0.03;
 const ALIAS: f64 = 0.03;
 const MIRROR: f64 = 0.02;
 const FARM: f64 = 0.04;
 
-/// The fewest and the most pages of a site.
+/// Minimum and maximum number of pages of a site.
 const PAGES: (u32, u32) = (3, 3_000);
 
-/// What is odd about a site as a whole.
+/// What makes a site as a whole unusual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Oddity {
-    /// Nothing.
     None,
-    /// Nobody answers.
+    /// It does not respond.
     Dead,
-    /// A placeholder.
+    /// It shows the placeholder of a domain for sale.
     Parked,
     /// It redirects to another site.
     Alias(u64),
-    /// It shows the pages of another site.
+    /// It serves the pages of another site.
     Mirror(u64),
-    /// A link farm: spam, links to other farms, and endless hosts below its own.
+    /// A link farm: spam, links to other farms, and endless subdomains.
     Farm,
 }
 
-/// What is odd about a homepage.
+/// Kinds of homepages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Homepage {
     Plain,
-    /// Nothing but frames.
+    /// A frameset.
     Frames,
     /// It redirects to another page of the site.
     Redirect,
-    /// It refreshes to another page of the site.
+    /// It leads to another page of the site by a meta refresh.
     Refresh,
     /// Hardly any text.
     Empty,
 }
 
-/// How addresses look.
+/// Kinds of URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressStyle {
     /// `/news/3.html`
@@ -58,38 +57,38 @@ pub(super) enum AddressStyle {
     Directories,
     /// `/index.php?page=news&id=3`
     Queries,
-    /// The same, with a number that is new on every page.
+    /// As `Queries`, with a session id that differs from page to page.
     SessionIds,
 }
 
-/// In which bytes pages are written.
+/// How pages are encoded, and where they declare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charset {
     Utf8,
-    /// ISO 8859-1, as the header says.
+    /// ISO 8859-1, declared in the header.
     Latin1,
-    /// ISO 8859-1, as the page says.
+    /// ISO 8859-1, declared in the page only.
     Latin1Meta,
 }
 
-/// What robots are asked.
+/// The rules of robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RobotRules {
     None,
-    /// Stay away.
+    /// Disallows everything.
     NoEntry,
-    /// Leave the news alone.
+    /// Disallows the news.
     NoNews,
-    /// A second between two requests.
+    /// A crawl delay of one second.
     Slowly,
 }
 
-/// What a site is like.
+/// Everything about a site but its pages.
 #[derive(Debug, Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "the traits are independent")]
 pub(super) struct Profile {
     pub(super) site: u64,
-    /// Its slot: an index into the categories.
+    /// Index into [`CATEGORIES`].
     pub(super) category: usize,
     pub(super) tongue: Tongue,
     pub(super) oddity: Oddity,
@@ -97,64 +96,65 @@ pub(super) struct Profile {
     pub(super) style: AddressStyle,
     pub(super) charset: Charset,
     pub(super) robots: RobotRules,
-    /// How many products and news it has.
+    /// Number of product pages.
     pub(super) products: u32,
+    /// Number of news pages.
     pub(super) news: u32,
-    /// It sells something, and does not link to its competitors.
+    /// It does not link to commercial sites of its own category.
     pub(super) is_commercial: bool,
     /// It has long lists of links.
     pub(super) is_hub: bool,
-    /// Its calendar has no end.
+    /// Its calendar is a trap: endless months.
     pub(super) has_endless_calendar: bool,
-    /// It answers late.
+    /// Its responses are delayed.
     pub(super) is_slow: bool,
-    /// How much of its text is about its topic, beside others of the category.
+    /// How much of its text is about its topic, as a factor on the usual share.
     pub(super) focus: f64,
-    /// A topic that some pages are about although the site is not.
+    /// A topic of some of its pages, though not of the site.
     pub(super) guest_topic: Option<usize>,
 }
 
 impl Profile {
     pub(super) fn of(web: &GeneratedWeb, site: u64) -> Self {
         let category = category_of(site);
-        let mut chance = web.chance("profile", &[site]);
+        let mut random = web.random("profile", &[site]);
         let oddity = oddity(web, site);
-        let tongue = match chance.share() {
+        let tongue = match random.share() {
             share if share < 0.62 => Tongue::English,
             share if share < 0.80 => Tongue::German,
             share if share < 0.91 => Tongue::French,
             _ => Tongue::Spanish,
         };
-        let homepage = match chance.share() {
+        let homepage = match random.share() {
             share if share < 0.02 => Homepage::Frames,
             share if share < 0.05 => Homepage::Redirect,
             share if share < 0.07 => Homepage::Refresh,
             share if share < 0.12 => Homepage::Empty,
             _ => Homepage::Plain,
         };
-        let style = match chance.share() {
+        let style = match random.share() {
             share if share < 0.45 => AddressStyle::Files,
             share if share < 0.75 => AddressStyle::Directories,
             share if share < 0.96 => AddressStyle::Queries,
             _ => AddressStyle::SessionIds,
         };
-        let charset = match chance.share() {
+        let charset = match random.share() {
             share if share < 0.80 => Charset::Utf8,
             share if share < 0.92 => Charset::Latin1,
             _ => Charset::Latin1Meta,
         };
-        let robots = match chance.share() {
+        let robots = match random.share() {
             share if share < 0.02 => RobotRules::NoEntry,
             share if share < 0.10 => RobotRules::NoNews,
             share if share < 0.12 => RobotRules::Slowly,
             _ => RobotRules::None,
         };
-        let pages = chance.around(14.0, 1.4) as u32;
+        let pages = random.around(14.0, 1.4) as u32;
         let items = pages.clamp(PAGES.0, PAGES.1) - PAGES.0;
-        let news = (f64::from(items) * (0.2 + 0.6 * chance.share())) as u32;
+        let news = (f64::from(items) * (0.2 + 0.6 * random.share())) as u32;
         let is_topical = category < TOPICS;
         let welcomes_guests = matches!(CATEGORIES[category], "university" | "newspaper" | "blog");
-        let guest = index(chance.below(TOPICS as u64));
+        let guest = index(random.below(TOPICS as u64));
         Self {
             site,
             category,
@@ -166,16 +166,16 @@ impl Profile {
             robots,
             products: items - news,
             news,
-            is_commercial: is_topical && chance.is(0.3),
-            is_hub: chance.is(0.04),
-            has_endless_calendar: chance.is(0.05),
-            is_slow: chance.is(0.02),
-            focus: 0.45 + 0.8 * chance.share(),
+            is_commercial: is_topical && random.is(0.3),
+            is_hub: random.is(0.04),
+            has_endless_calendar: random.is(0.05),
+            is_slow: random.is(0.02),
+            focus: 0.45 + 0.8 * random.share(),
             guest_topic: welcomes_guests.then_some(guest),
         }
     }
 
-    /// The topic of the site, if it is one that anybody could look for.
+    /// The topic of the site, if it has one and can be crawled.
     pub(super) fn topic(&self, web: &GeneratedWeb) -> Option<&'static str> {
         match self.oddity {
             Oddity::None => (self.category < TOPICS).then(|| CATEGORIES[self.category]),
@@ -185,19 +185,19 @@ impl Profile {
     }
 }
 
-/// Of popular sites nothing is odd.
+/// Popular sites have none; they are the targets of aliases and mirrors.
 fn oddity(web: &GeneratedWeb, site: u64) -> Oddity {
-    let mut chance = web.chance("oddity", &[site]);
+    let mut random = web.random("oddity", &[site]);
     let place = site / CATEGORIES.len() as u64;
     if place < 3 {
         return Oddity::None;
     }
-    // Another site of the same category, which is none of these.
+    // One of the popular sites of the same category, which have no oddity.
     let other = |share: f64| {
         let place = (share * 3.0) as u64;
         place * CATEGORIES.len() as u64 + category_of(site) as u64
     };
-    let share = chance.share();
+    let share = random.share();
     let bounds = [DEAD, PARKED, ALIAS, MIRROR];
     let mut below = 0.0;
     let kind = bounds.iter().position(|bound| {
@@ -207,8 +207,8 @@ fn oddity(web: &GeneratedWeb, site: u64) -> Oddity {
     match kind {
         Some(0) => Oddity::Dead,
         Some(1) => Oddity::Parked,
-        Some(2) => Oddity::Alias(other(chance.share())),
-        Some(3) => Oddity::Mirror(other(chance.share())),
+        Some(2) => Oddity::Alias(other(random.share())),
+        Some(3) => Oddity::Mirror(other(random.share())),
         _ if category_of(site) >= TOPICS && share > 1.0 - FARM => Oddity::Farm,
         _ => Oddity::None,
     }

@@ -1,27 +1,27 @@
-//! Sentences about something, from patterns and words.
+//! Sentences from templates and vocabularies.
 //!
-//! A page is about a mixture of vocabularies. Each site knows only some words of its
-//! category, so that two sites of one topic do not sound alike.
+//! A page mixes several vocabularies. Each site uses only some words of its category, so that
+//! two sites of one topic differ.
 
 use super::GeneratedWeb;
 use super::names::capitalised;
 use super::seeded_random::SeededRandom;
 use super::words::{Category, Tongue, Vocabulary, WORDS};
 
-/// Of the words of a vocabulary a site knows this share.
+/// Share of the words of a vocabulary that a site uses.
 const KNOWN: f64 = 0.6;
 
-/// What a text is about.
+/// The mixture of vocabularies that a text is drawn from.
 pub(super) struct Mixture<'w> {
     web: &'w GeneratedWeb,
     site: u64,
     tongue: Tongue,
-    /// Vocabularies with their shares, which add up to 1.
+    /// Vocabularies with their shares, which sum to 1.
     parts: Vec<(&'static Vocabulary, f64)>,
 }
 
 impl<'w> Mixture<'w> {
-    /// Of categories and how much each weighs.
+    /// From categories and their weights, which need not be normalised.
     pub(super) fn new(
         web: &'w GeneratedWeb,
         site: u64,
@@ -40,12 +40,12 @@ impl<'w> Mixture<'w> {
         }
     }
 
-    /// Sentences of about so many words.
-    pub(super) fn text(&self, words: usize, chance: &mut SeededRandom) -> String {
+    /// Sentences of at least `words` words together.
+    pub(super) fn text(&self, words: usize, random: &mut SeededRandom) -> String {
         let mut text = String::new();
         let mut count = 0;
         while count < words {
-            let sentence = self.sentence(chance);
+            let sentence = self.sentence(random);
             count += sentence.split(' ').count();
             if !text.is_empty() {
                 text.push(' ');
@@ -56,27 +56,27 @@ impl<'w> Mixture<'w> {
     }
 
     /// A heading, or the text of a link.
-    pub(super) fn phrase(&self, chance: &mut SeededRandom) -> String {
-        let vocabulary = self.vocabulary(chance);
-        capitalised(self.known(&vocabulary.phrases, chance))
+    pub(super) fn phrase(&self, random: &mut SeededRandom) -> String {
+        let vocabulary = self.vocabulary(random);
+        capitalised(self.known(&vocabulary.phrases, random))
     }
 
-    fn sentence(&self, chance: &mut SeededRandom) -> String {
+    fn sentence(&self, random: &mut SeededRandom) -> String {
         let said = WORDS.boilerplate(self.tongue);
         let mut sentence = String::new();
-        let mut rest = chance.pick::<str, _>(&said.templates);
+        let mut rest = random.pick::<str, _>(&said.templates);
         while let Some((before, after)) = rest.split_once('{') {
             let (placeholder, after) = after.split_once('}').unwrap_or((after, ""));
             sentence.push_str(before);
-            let vocabulary = self.vocabulary(chance);
+            let vocabulary = self.vocabulary(random);
             match placeholder {
-                "verb" => sentence.push_str(self.known(&vocabulary.verbs, chance)),
-                "adjective" => sentence.push_str(self.known(&vocabulary.adjectives, chance)),
-                "phrase" => sentence.push_str(self.known(&vocabulary.phrases, chance)),
-                "name" => sentence.push_str(&person(self.tongue, chance)),
-                "place" => sentence.push_str(chance.pick::<str, _>(&said.places)),
-                "year" => sentence.push_str(&(1950 + chance.below(76)).to_string()),
-                _ => sentence.push_str(self.known(&vocabulary.nouns, chance)),
+                "verb" => sentence.push_str(self.known(&vocabulary.verbs, random)),
+                "adjective" => sentence.push_str(self.known(&vocabulary.adjectives, random)),
+                "phrase" => sentence.push_str(self.known(&vocabulary.phrases, random)),
+                "name" => sentence.push_str(&person(self.tongue, random)),
+                "place" => sentence.push_str(random.pick::<str, _>(&said.places)),
+                "year" => sentence.push_str(&(1950 + random.below(76)).to_string()),
+                _ => sentence.push_str(self.known(&vocabulary.nouns, random)),
             }
             rest = after;
         }
@@ -84,8 +84,8 @@ impl<'w> Mixture<'w> {
         capitalised(&sentence)
     }
 
-    fn vocabulary(&self, chance: &mut SeededRandom) -> &'static Vocabulary {
-        let mut share = chance.share();
+    fn vocabulary(&self, random: &mut SeededRandom) -> &'static Vocabulary {
+        let mut share = random.share();
         for (vocabulary, weight) in &self.parts {
             if share < *weight {
                 return vocabulary;
@@ -95,25 +95,25 @@ impl<'w> Mixture<'w> {
         self.parts[0].0
     }
 
-    /// A word that the site knows, the typical ones more often.
-    fn known<'a>(&self, words: &'a [String], chance: &mut SeededRandom) -> &'a str {
-        let mut at = chance.early(words.len());
+    /// A word that the site uses, typical ones more often.
+    fn known<'a>(&self, words: &'a [String], random: &mut SeededRandom) -> &'a str {
+        let mut at = random.early(words.len());
         for _ in 0..8 {
-            let mut knows = self.web.chance(&words[at], &[self.site]);
+            let mut knows = self.web.random(&words[at], &[self.site]);
             if knows.is(KNOWN) {
                 break;
             }
-            at = chance.early(words.len());
+            at = random.early(words.len());
         }
         &words[at]
     }
 }
 
 /// A first name and a surname.
-pub(super) fn person(tongue: Tongue, chance: &mut SeededRandom) -> String {
+pub(super) fn person(tongue: Tongue, random: &mut SeededRandom) -> String {
     let people = &WORDS.boilerplate(tongue).people;
     let half = people.len() / 2;
-    let first = chance.pick::<str, _>(&people[..half]);
-    let last = chance.pick::<str, _>(&people[half..]);
+    let first = random.pick::<str, _>(&people[..half]);
+    let last = random.pick::<str, _>(&people[half..]);
     format!("{first} {last}")
 }

@@ -1,7 +1,7 @@
-//! The generated web over HTTP, for crawlers that want a real one.
+//! The generated web over HTTP, for the live fetcher.
 //!
-//! All hosts are served at one address, told apart by the `Host` header. What goes wrong goes
-//! wrong by address, so that it goes wrong the same way every time.
+//! All hosts are served at one address, as virtual hosts by the `Host` header. Faults depend on
+//! the URL alone, so that they are reproducible.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,64 +25,64 @@ use tokio::time::sleep;
 
 use super::{Answer, GeneratedWeb};
 
-/// How the web behaves, beside what stands on its pages.
+/// Latency and fault rate of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conditions {
-    /// How long answers take; slow hosts take twenty times as long.
+    /// Delay of every response; slow hosts take twenty times as long.
     pub latency: Duration,
-    /// The share of pages at which something goes wrong: errors, broken lines, cut bodies,
-    /// busy servers, answers that never come.
+    /// Share of pages with a fault: server errors, closed connections, cut bodies, busy
+    /// servers, responses that never come.
     pub faults: f64,
 }
 
-/// A server of a generated web.
+/// An HTTP server of a generated web.
 pub struct WebServer {
     listener: TcpListener,
     served: Served,
 }
 
-/// What every conversation needs.
+/// State shared by all connections.
 struct Served {
     web: GeneratedWeb,
     conditions: Conditions,
-    listen: Box<Listen>,
+    on_request: Box<OnRequest>,
 }
 
-/// Hears of every request: the host, and what is asked of it.
-type Listen = dyn Fn(&str, &str) + Send + Sync;
+/// Called with the host and the request target of every request.
+type OnRequest = dyn Fn(&str, &str) + Send + Sync;
 
-/// What goes wrong at a page.
+/// A fault of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// The server has an error.
+    /// Status 500.
     Error,
-    /// It is busy for a second.
+    /// Status 503 with a `Retry-After` of one second.
     Busy,
-    /// The line breaks before the answer.
+    /// The connection closes before the response.
     Broken,
-    /// The line breaks in the middle of the body.
+    /// The connection closes in the middle of the body.
     Cut,
-    /// The answer never comes.
+    /// The response never comes.
     Silent,
 }
 
-/// A body that comes whole, or breaks off in the middle.
+/// A body that is sent whole, or cut off in the middle.
 struct PageBody {
     rest: Option<Bytes>,
     breaks_off: bool,
-    /// Whether there was time to send what came before the end.
+    /// Whether hyper had a chance to send the first half.
     has_paused: bool,
 }
 
-/// Ends the connection instead of answering.
+/// Closes the connection.
 #[derive(Debug, thiserror::Error)]
-#[error("the line breaks here")]
+#[error("the connection closes here")]
 struct BreakOff;
 
 // === impl WebServer ===
 
 impl WebServer {
-    /// Listens at an address. Port 0 is any that is free.
+    /// Listens at an address. Port 0 takes any free port.
     pub async fn bind(
         address: SocketAddr,
         web: GeneratedWeb,
@@ -93,24 +93,24 @@ impl WebServer {
             served: Served {
                 web,
                 conditions,
-                listen: Box::new(|_, _| {}),
+                on_request: Box::new(|_, _| {}),
             },
         })
     }
 
-    /// Tells of every request as it comes: the host as it was spelled, and path and query.
+    /// Calls `on_request` with every request: the host as spelled, and path and query.
     #[must_use]
-    pub fn telling(mut self, listen: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
-        self.served.listen = Box::new(listen);
+    pub fn telling(mut self, on_request: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.served.on_request = Box::new(on_request);
         self
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves for ever, or until it is dropped; connections end with it.
+    /// Serves until dropped, which closes all connections.
     pub async fn serve(self) -> Infallible {
         let served = Arc::new(self.served);
         let mut connections = JoinSet::new();
@@ -118,9 +118,9 @@ impl WebServer {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(converse(stream, Arc::clone(&served)));
+                        connections.spawn(serve_connection(stream, Arc::clone(&served)));
                     }
-                    // No descriptors: whoever asks has to wait.
+                    // Out of file descriptors: clients have to wait.
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 },
                 Some(_) = connections.join_next() => {}
@@ -157,8 +157,8 @@ impl Body for PageBody {
         match self.rest.take() {
             Some(body) => Poll::Ready(Some(Ok(Frame::data(body)))),
             None if !self.breaks_off => Poll::Ready(None),
-            // hyper sends when it has to wait for more, and what it has not sent when a body
-            // fails it throws away.
+            // hyper flushes when the body is pending, and discards what is not sent when the
+            // body fails.
             None if !self.has_paused => {
                 self.has_paused = true;
                 context.waker().wake_by_ref();
@@ -176,14 +176,14 @@ impl Body for PageBody {
     }
 }
 
-async fn converse(stream: TcpStream, served: Arc<Served>) {
-    // Answers are small. If this fails they are a bit later.
+async fn serve_connection(stream: TcpStream, served: Arc<Served>) {
+    // Responses are small. Without this they are only a bit later.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let served = Arc::clone(&served);
         async move { answer(&request, &served).await }
     });
-    // How a conversation ends is the affair of whoever began it.
+    // Errors of a connection are the client's to handle.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -196,15 +196,15 @@ async fn answer(
     let Served {
         web, conditions, ..
     } = served;
-    let host = request
+    let authority = request
         .headers()
         .get(HOST)
         .and_then(|host| host.to_str().ok());
-    let host = host.unwrap_or_default();
-    let host = host.split(':').next().unwrap_or_default();
+    let authority = authority.unwrap_or_default();
+    let host = authority.split(':').next().unwrap_or_default();
     let (path, query) = (request.uri().path(), request.uri().query());
     let target = request.uri().path_and_query();
-    (served.listen)(host, target.map_or(path, PathAndQuery::as_str));
+    (served.on_request)(host, target.map_or(path, PathAndQuery::as_str));
     let latency = if web.is_slow(host) {
         20 * conditions.latency
     } else {
@@ -245,16 +245,16 @@ async fn answer(
 }
 
 impl GeneratedWeb {
-    /// A host has the same faults with `www.` as without, as it has the same pages. Or what
-    /// becomes of a site would depend on how the first link to it happens to be spelled.
+    /// A host has the same faults with and without `www.`, as it has the same pages. Otherwise
+    /// the verdict on a site would depend on the spelling of the first link to it.
     fn fault(&self, host: &str, path: &str, query: Option<&str>, share: f64) -> Option<Fault> {
         let host = host.strip_prefix("www.").unwrap_or(host);
-        let matter = format!("{host}{path}?{}", query.unwrap_or_default());
-        let mut chance = self.chance(&matter, &[]);
-        if !chance.is(share) {
+        let address = format!("{host}{path}?{}", query.unwrap_or_default());
+        let mut random = self.random(&address, &[]);
+        if !random.is(share) {
             return None;
         }
-        Some(match chance.below(20) {
+        Some(match random.below(20) {
             0..8 => Fault::Error,
             8..12 => Fault::Busy,
             12..16 => Fault::Broken,
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_goes_wrong_under_both_names_of_its_host() {
+    fn a_page_has_the_same_fault_under_both_names_of_its_host() {
         let web = GeneratedWeb::new(1_000, 1);
         let mut faults = 0;
         for number in 0..200 {

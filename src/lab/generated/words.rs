@@ -2,7 +2,7 @@
 //!
 //! Each category of sites has a file with nouns, verbs, adjectives and phrases, the typical
 //! ones first. Categories of one field share the words of the field, and all sites those of
-//! `general.toml`, so that no word alone betrays a topic.
+//! `general.toml`, so that no single word identifies a topic.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::seeded_random::SeededRandom;
 
-/// The topics, and the categories that are nobody's topic, in the order of their slots.
+/// The topics, then the background categories. A site's number modulo 20 is its index.
 pub(super) const CATEGORIES: [&str; 20] = [
     "sailing",
     "cycling",
@@ -35,7 +35,7 @@ pub(super) const CATEGORIES: [&str; 20] = [
     "charity",
 ];
 
-/// So many of them are topics.
+/// The first of [`CATEGORIES`] are topics: this many.
 pub(super) const TOPICS: usize = 12;
 
 const FILES: [&str; 20] = [
@@ -68,7 +68,7 @@ const FIELD_FILES: [&str; 4] = [
     include_str!("words/field-land.toml"),
 ];
 
-/// What every site says: the labels of menus, and texts that are nobody's own.
+/// Kinds of boilerplate: labels of menus, and texts common to all sites.
 const KINDS: [&str; 13] = [
     "home", "about", "contact", "products", "news", "staff", "links", "calendar", "imprint",
     "privacy", "cookies", "parked", "missing",
@@ -83,9 +83,9 @@ pub(super) enum Tongue {
     Spanish,
 }
 
-/// What a category of sites talks about.
+/// The vocabulary of a category of sites.
 pub(super) struct Category {
-    /// Which of the fields it belongs to, if any.
+    /// Index into the fields, for topics.
     pub(super) field: Option<usize>,
     vocabularies: [Vocabulary; 4],
 }
@@ -98,7 +98,7 @@ pub(super) struct Vocabulary {
     pub(super) phrases: Vec<String>,
 }
 
-/// What every site says in one language.
+/// Texts common to all sites, in one language.
 pub(super) struct Boilerplate {
     /// In the order of `KINDS`.
     texts: [Vec<String>; KINDS.len()],
@@ -107,7 +107,7 @@ pub(super) struct Boilerplate {
     pub(super) places: Vec<String>,
 }
 
-/// All words.
+/// The words of all categories and languages.
 pub(super) struct Words {
     pub(super) categories: Vec<Category>,
     pub(super) fields: Vec<Category>,
@@ -116,7 +116,7 @@ pub(super) struct Words {
     boilerplate: [Boilerplate; 4],
 }
 
-/// All words, read once.
+/// Parsed on first use.
 pub(super) static WORDS: LazyLock<Words> = LazyLock::new(|| {
     let fields: Vec<(String, Category)> = FIELD_FILES
         .iter()
@@ -134,10 +134,10 @@ pub(super) static WORDS: LazyLock<Words> = LazyLock::new(|| {
     }
 });
 
-/// Panics name the file's fault: the files are part of the program, and a test reads them.
+/// For panics: the files are compiled in, and a test reads them all.
 const WELL_FORMED: &str = "the words of the generated web are well formed";
 
-/// The lists of a file, by the language they stand under, if any, and by their key.
+/// The lists of a file, by section (a language code, or empty) and key.
 type Lists = BTreeMap<(String, String), Vec<String>>;
 
 fn lists(text: &'static str) -> Lists {
@@ -160,7 +160,7 @@ fn lists(text: &'static str) -> Lists {
     lists
 }
 
-/// Words are written in a row, texts as a list.
+/// A string is a list of words, an array a list of texts.
 fn texts(value: DeValue<'_>) -> Vec<String> {
     match value {
         DeValue::String(words) => words.split_whitespace().map(str::to_owned).collect(),
@@ -198,7 +198,7 @@ impl Tongue {
 // === impl Category ===
 
 impl Category {
-    /// The name in a file, and what it says.
+    /// The name of a category and its words, from a file.
     fn read(text: &'static str, fields: &[&str]) -> (String, Self) {
         let mut lists = lists(text);
         let name = take(&mut lists, "", "name").concat();
@@ -238,8 +238,8 @@ impl Boilerplate {
     }
 
     /// One of the texts of a kind, such as the labels of a menu.
-    pub(super) fn one(&self, kind: &str, chance: &mut SeededRandom) -> &str {
-        chance.pick(self.texts(kind))
+    pub(super) fn one(&self, kind: &str, random: &mut SeededRandom) -> &str {
+        random.pick(self.texts(kind))
     }
 
     /// All texts of a kind as a paragraph.
@@ -265,7 +265,7 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// What `prose.rs` can put into a pattern.
+    /// The placeholders that `prose.rs` knows.
     const PLACEHOLDERS: [&str; 8] = [
         "noun",
         "noun2",

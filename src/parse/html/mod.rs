@@ -1,9 +1,9 @@
-//! HTML without a tree: one pass that finds what a browser shows and where it leads.
+//! HTML without a tree: one pass that finds visible text and links.
 //!
-//! The tokeniser follows the WHATWG standard to the letter ([`tokens`]); what browsers do
-//! with its tokens is decided by a few counters instead of a document tree
-//! ([`page_reader`]). `benches/agreement.py` measures how far that agrees with a parser that
-//! builds the tree; the README has the figures.
+//! The tokeniser follows the WHATWG standard to the letter ([`tokens`]); a few counters instead of a
+//! document tree decide what browsers would do with its tokens ([`page_reader`]).
+//! `benches/agreement.py` measures the agreement with a parser that builds the tree; the results are
+//! in `benches/README.md`.
 
 mod page_reader;
 mod tags;
@@ -19,46 +19,47 @@ use page_reader::PageReader;
 use tags::{Attribute, Tag};
 use tokens::{CurrentTag, TagReader};
 
-/// Which rules a document follows.
+/// The syntax of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Markup {
     Html,
-    /// Elements can close themselves, and CDATA is text.
+    /// Self-closing tags close their elements, and CDATA is text.
     Xml,
 }
 
-/// What one pass found.
+/// The result of one pass.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) text: TextBuilder,
     pub(super) links: Vec<RawLink>,
-    /// Further links are left out: a link has eight bytes in a body and forty here.
+    /// Further links are left out: a link of eight bytes in a body takes forty here.
     max_links: usize,
-    /// What the links refer to, one after the other.
+    /// The references of all links, concatenated.
     references: String,
     /// The first `<base href>`.
     pub(super) base: Option<String>,
     /// The first `<link rel=canonical>`.
     pub(super) canonical: Option<String>,
-    /// What `<html lang>` or a `<meta>` declares.
+    /// Declared by `<html lang>` or a `<meta>`.
     pub(super) language: Option<Language>,
     pub(super) robots: RobotsDirectives,
     pub(super) has_scripts: bool,
 }
 
-/// A link as it is written, and where in the text its anchor stands.
+/// An unresolved link.
 #[derive(Debug)]
 pub(super) struct RawLink {
-    /// Where in the document's references its own stands.
+    /// Its range in the document's references.
     reference: (usize, usize),
     pub(super) kind: LinkKind,
     pub(super) nofollow: bool,
+    /// The range of its anchor in the text.
     pub(super) anchor: (usize, usize),
 }
 
-/// Reads a document, and the first `max_links` of its links.
+/// Parses a document, with at most `max_links` links.
 pub(super) fn read(text: &str, markup: Markup, max_links: usize) -> Document {
-    // About a third of a page is text; growing to it step by step would copy it twice.
+    // About a third of a page is text; growing the buffer step by step would copy it twice.
     let document = Document {
         text: TextBuilder::with_capacity(text.len() / 3),
         max_links,
@@ -67,7 +68,7 @@ pub(super) fn read(text: &str, markup: Markup, max_links: usize) -> Document {
     tokens::read(text.as_bytes(), PageReader::new(document, markup)).into_document()
 }
 
-/// The label of the charset that a `<meta>` at the beginning of a document declares.
+/// The charset label declared by a `<meta>` at the beginning of a document.
 pub(super) fn prescan_charset(start: &[u8]) -> Option<String> {
     tokens::read(start, CharsetReader::default()).label
 }
@@ -75,11 +76,11 @@ pub(super) fn prescan_charset(start: &[u8]) -> Option<String> {
 // === impl Document ===
 
 impl Document {
-    /// Plain text is one long body.
+    /// All of it as [`PagePart::Body`].
     pub(super) fn from_plain_text(text: &str) -> Self {
         let mut document = Self::default();
         for line in text.lines() {
-            document.text.part_lines();
+            document.text.break_line();
             document
                 .text
                 .push(PagePart::Body, &mut line.as_bytes().to_vec());
@@ -87,12 +88,12 @@ impl Document {
         document
     }
 
-    /// What a link refers to.
+    /// The reference of a link, as written.
     pub(super) fn reference(&self, link: &RawLink) -> &str {
         &self.references[link.reference.0..link.reference.1]
     }
 
-    /// Adds a link, if there is room for it, and says where in the list it stands.
+    /// Adds a link, unless there are too many, and returns its index.
     fn add_link(&mut self, reference: &str, kind: LinkKind, nofollow: bool) -> Option<usize> {
         let has_room = self.links.len() < self.max_links;
         has_room.then(|| self.push_link(reference, kind, nofollow))
@@ -110,14 +111,14 @@ impl Document {
         self.links.len() - 1
     }
 
-    /// Adds where a `Refresh` header leads, before everything the document itself says.
+    /// Adds the target of a `Refresh` header, before all links of the document.
     pub(super) fn add_refresh(&mut self, target: &str) {
         self.push_link(target, LinkKind::Refresh, false);
         self.links.rotate_right(1);
     }
 }
 
-/// Looks for a `<meta>` that declares a charset, and for nothing else.
+/// Finds the first `<meta>` that declares a charset.
 #[derive(Default)]
 struct CharsetReader {
     label: Option<String>,
@@ -156,8 +157,8 @@ impl TagReader for CharsetReader {
     }
 }
 
-/// The address in `5; url=page.html`, in all the spellings browsers accept (WHATWG HTML,
-/// section 4.2.5.3). A refresh without one reloads the page itself and is no link.
+/// The URL in `5; url=page.html`, in all spellings that browsers accept (WHATWG HTML,
+/// section 4.2.5.3). A refresh without one reloads the page and is not a link.
 pub(super) fn refresh_target(content: &str) -> Option<&str> {
     let rest = content.trim_ascii_start();
     let seconds = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -1,20 +1,19 @@
-//! What browsers do with tags, as far as it changes text and links.
+//! What browsers do with tags, as far as it affects text and links.
 //!
-//! Where counters stand in for the tree:
+//! Where counters replace the tree:
 //!
 //! - Raw text (`script`, `style`, `title`, `textarea` and so on) is switched on by the tag.
-//!   Inside drawings a `title` is an ordinary element, and elements can close themselves.
-//! - We run no scripts, so `<noscript>` is read as a browser without scripts reads it: as
-//!   markup. But frames and refreshes in it are there to count visitors, not to be seen.
-//!   Frames elsewhere are read, so `<noframes>` is not.
+//!   Inside drawings a `title` is an ordinary element, and self-closing tags close their elements.
+//! - We run no scripts, so `<noscript>` is parsed as markup. But frames and refreshes in it are
+//!   ignored: they are for tracking. Frames elsewhere are followed, so `<noframes>` is ignored.
 //! - A `<template>` shows nothing until its end tag.
 //! - An anchor ends with its end tag, with the next anchor, or with the table cell it was
-//!   opened in. Two anchors in a row are two words, even if only a style sheet parts them:
-//!   that is how menus are written.
-//! - A heading ends with any heading's tag, or with the block that holds it.
+//!   opened in. Two adjacent anchors are two words, even without white space between them: that is
+//!   how menus are written.
+//! - A heading ends with any heading tag, or with the block that holds it.
 //!
-//! Invariant: no state grows with depth, and no list with the number of tags alone: links and runs
-//! of text have limits of their own.
+//! Invariant: state does not grow with nesting depth, nor without limit with the number of tags: links
+//! and runs of text have limits of their own.
 
 use html5gum::State;
 
@@ -25,7 +24,7 @@ use super::tags::{Attribute, Tag, breaks_out_of_drawing};
 use super::tokens::{CurrentTag, TagReader};
 use super::{Document, Markup, refresh_target};
 
-/// Reads a page into a document.
+/// Builds a [`Document`] from tokens.
 #[derive(Debug)]
 pub(super) struct PageReader {
     document: Document,
@@ -35,33 +34,34 @@ pub(super) struct PageReader {
     characters: Vec<u8>,
     has_title: bool,
     anchor: Option<OpenAnchor>,
-    /// Blocks opened inside of the open heading.
+    /// The number of blocks open inside the open heading.
     heading: Option<u32>,
     tables: u32,
     templates: u32,
     noscripts: u32,
-    /// Drawings and formulas, and HTML inside of them.
+    /// Open drawings and formulas (SVG, `MathML`).
     foreign: u32,
+    /// HTML inside of them.
     foreign_objects: u32,
 }
 
-/// What becomes of text.
+/// Where text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sink {
     Page,
     Title,
-    /// The title of a drawing describes it, as an alternative text does.
+    /// The title of a drawing describes it, as an alt text does.
     Alt,
     Nothing,
 }
 
 #[derive(Debug)]
 struct OpenAnchor {
-    /// Whether it leads anywhere; `<a name>` does not.
+    /// Whether it has a target; `<a name>` does not.
     is_link: bool,
-    /// Which of the links kept it is.
+    /// Its index in the document's links, if it was kept.
     link: Option<usize>,
-    /// How many tables it stands in.
+    /// The number of tables around it.
     tables: u32,
 }
 
@@ -91,7 +91,7 @@ impl PageReader {
         self.foreign > 0 && self.foreign_objects == 0
     }
 
-    /// Hands on the characters since the last tag.
+    /// Passes the characters since the last tag on to the text.
     fn flush(&mut self) {
         if self.characters.is_empty() {
             return;
@@ -133,7 +133,7 @@ impl PageReader {
         self.next_state(tag.tag)
     }
 
-    /// Which kind of text follows a start tag, and what becomes of it.
+    /// The tokeniser state for the text after a start tag; also sets where that text goes.
     fn next_state(&mut self, tag: Tag) -> Option<State> {
         if self.is_foreign() && tag == Tag::Title {
             self.sink = Sink::Alt;
@@ -177,9 +177,9 @@ impl PageReader {
             Tag::Link => self.read_link(tag),
             Tag::Meta => self.read_meta(tag),
             Tag::Script => self.document.has_scripts = true,
-            Tag::LineBreak => self.document.text.part_lines(),
+            Tag::LineBreak => self.document.text.break_line(),
             Tag::Heading => {
-                self.document.text.part_lines();
+                self.document.text.break_line();
                 self.heading = Some(0);
             }
             Tag::Cell => {
@@ -209,7 +209,7 @@ impl PageReader {
             Tag::A => self.close_anchor(),
             Tag::Heading => {
                 self.heading = None;
-                self.document.text.part_lines();
+                self.document.text.break_line();
             }
             Tag::Cell => {
                 self.close_anchor_of_cell();
@@ -220,7 +220,7 @@ impl PageReader {
                 self.tables = self.tables.saturating_sub(1);
                 self.close_block(tag);
             }
-            Tag::LineBreak => self.document.text.part_lines(),
+            Tag::LineBreak => self.document.text.break_line(),
             Tag::Block | Tag::Textarea | Tag::Xmp => self.close_block(tag),
             Tag::Foreign => self.foreign = self.foreign.saturating_sub(1),
             Tag::Noscript => self.noscripts = self.noscripts.saturating_sub(1),
@@ -230,7 +230,7 @@ impl PageReader {
     }
 
     fn open_block(&mut self) {
-        self.document.text.part_lines();
+        self.document.text.break_line();
         if let Some(blocks) = &mut self.heading {
             *blocks += 1;
         }
@@ -239,7 +239,7 @@ impl PageReader {
     /// The end of a block that was opened before the heading also ends the heading. A stray
     /// `</p>` does not: browsers make an empty paragraph of it.
     fn close_block(&mut self, tag: &CurrentTag) {
-        self.document.text.part_lines();
+        self.document.text.break_line();
         self.heading = match self.heading {
             Some(0) if tag.name == b"p" => Some(0),
             Some(0) | None => None,
@@ -249,7 +249,7 @@ impl PageReader {
 
     fn open_anchor(&mut self, tag: &CurrentTag) {
         self.close_anchor();
-        self.document.text.part_anchors();
+        self.document.text.separate_anchors();
         self.anchor = Some(OpenAnchor {
             is_link: tag.attributes.get(Attribute::Href).is_some(),
             link: self.push_link(tag, Attribute::Href, LinkKind::Anchor),
@@ -264,7 +264,7 @@ impl PageReader {
     }
 
     fn close_anchor_of_cell(&mut self) {
-        // An anchor around a whole table goes on through its cells.
+        // An anchor around a whole table continues through its cells.
         let is_of_this_table =
             |anchor: &OpenAnchor| anchor.tables > 0 && anchor.tables == self.tables;
         if self.anchor.as_ref().is_some_and(is_of_this_table) {
@@ -288,7 +288,7 @@ impl PageReader {
 
     fn read_area(&mut self, tag: &CurrentTag) {
         let link = self.push_link(tag, Attribute::Href, LinkKind::Area);
-        // The alternative text is what the reader clicks on.
+        // The alt text is the anchor text.
         self.push_alt(tag);
         if let Some(link) = link {
             self.document.links[link].anchor.1 = self.document.text.mark();
@@ -355,7 +355,7 @@ impl TagReader for PageReader {
                 self.foreign = 0;
             }
         }
-        // Inline tags change nothing, not even the word they stand in.
+        // Inline tags change nothing, not even the word they are in.
         if tag.tag == Tag::Other {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The tags that mean something to us.
+//! The tags and attributes that affect text and links.
 
 /// What a tag means for text and links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub(super) enum Tag {
     A,
     Area,
     Base,
-    /// Parts lines and closes nothing: `<br>`, `<hr>`.
+    /// Breaks the line and closes nothing: `<br>`, `<hr>`.
     LineBreak,
     /// Begins and ends lines.
     Block,
@@ -16,14 +16,14 @@ pub(super) enum Tag {
     Heading,
     Html,
     Iframe,
-    /// An image or a button with an alternative text.
+    /// An image or a button with an alt text.
     Image,
     /// `<image>`: an element of drawings, and elsewhere an old spelling of `<img>`.
     OldImage,
     Noscript,
     Link,
     Meta,
-    /// HTML inside of a drawing.
+    /// HTML inside a drawing.
     ForeignObject,
     /// Content that browsers keep as text and do not show: `<style>`, `<noframes>`.
     Hidden,
@@ -31,7 +31,7 @@ pub(super) enum Tag {
     Script,
     /// Like a block; cells belong to the innermost one.
     Table,
-    /// A drawing or formula, where other rules hold.
+    /// A drawing or formula, with parsing rules of its own.
     Foreign,
     Template,
     /// Content that browsers keep as text and show: `<textarea>`.
@@ -43,7 +43,7 @@ pub(super) enum Tag {
 }
 
 impl Tag {
-    /// Names are in lower case already: the tokeniser sees to it.
+    /// The tokeniser has lower-cased the name.
     pub(super) fn named(name: &[u8]) -> Self {
         match name {
             b"a" => Self::A,
@@ -110,7 +110,7 @@ pub(super) fn breaks_out_of_drawing(name: &[u8]) -> bool {
     NAMES.split_ascii_whitespace().any(|known| known == name)
 }
 
-/// The attributes that matter, by their place in [`Attributes`].
+/// The attributes that matter; the discriminant is the index in [`Attributes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attribute {
     Alt,
@@ -143,7 +143,7 @@ impl Attribute {
     }
 }
 
-/// The attributes of the tag being read. Buffers are used again from tag to tag.
+/// The attributes of the current tag. Buffers are reused from tag to tag.
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
     values: [Vec<u8>; ATTRIBUTES],
@@ -152,7 +152,7 @@ pub(super) struct Attributes {
     state: Reading,
 }
 
-/// Where in an attribute the tokeniser is.
+/// The tokeniser's position in an attribute.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// Before the first attribute, or in a tag whose attributes do not matter.
@@ -209,11 +209,11 @@ impl Attributes {
         if !self.is_set[attribute as usize] {
             return None;
         }
-        // The document was UTF-8, and the tokeniser splits no character.
+        // The document is UTF-8, and the tokeniser splits no character.
         std::str::from_utf8(&self.values[attribute as usize]).ok()
     }
 
-    /// Whether the value has this word among those separated by white space.
+    /// Whether the value has this word among its white-space-separated words, case-insensitively.
     pub(super) fn has_word(&self, attribute: Attribute, word: &str) -> bool {
         self.get(attribute).is_some_and(|value| {
             value
@@ -222,7 +222,7 @@ impl Attributes {
         })
     }
 
-    /// Whether the value is this word, case aside.
+    /// Whether the value is this word, case-insensitively.
     pub(super) fn is(&self, attribute: Attribute, word: &str) -> bool {
         self.get(attribute)
             .is_some_and(|value| value.trim().eq_ignore_ascii_case(word))

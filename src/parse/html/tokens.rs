@@ -1,23 +1,23 @@
-//! From the tokeniser's calls to whole tags.
+//! From the tokeniser's callbacks to whole tags.
 //!
-//! html5gum calls back for every piece of a tag as it meets it. Here the pieces are put
-//! together, attributes only where they matter, and a [`TagReader`] gets text and tags.
-//! Comments, document types and syntax errors are nobody's business.
+//! html5gum calls back for every piece of a tag. Here the pieces are assembled, attributes only
+//! where they matter, and text and tags are passed to a [`TagReader`]. Comments, document types and
+//! syntax errors are ignored.
 
 use html5gum::{Emitter, Error, State, Tokenizer};
 
 use super::tags::{Attributes, Tag};
 
-/// Whoever reads a document, text by text and tag by tag.
+/// Receives the text and the tags of a document.
 pub(super) trait TagReader {
-    /// Characters. They come in pieces, which may even split a character.
+    /// Text, in pieces, which may even split a character.
     fn text(&mut self, bytes: &[u8]);
 
-    /// A start or end tag. Returns the state that the text after it is to be read in, if
-    /// it is not ordinary.
+    /// A start or end tag. Returns the tokeniser state for the text after it, if it is not the
+    /// default.
     fn tag(&mut self, tag: &CurrentTag) -> Option<State>;
 
-    /// The document is over.
+    /// The end of the document.
     fn end(&mut self) {}
 
     /// Whether CDATA is text here, as in XML and in drawings.
@@ -31,7 +31,7 @@ pub(super) trait TagReader {
     }
 }
 
-/// A tag as far as it has been read.
+/// The tag being tokenised.
 #[derive(Debug)]
 pub(super) struct CurrentTag {
     pub(super) name: Vec<u8>,
@@ -41,21 +41,21 @@ pub(super) struct CurrentTag {
     pub(super) attributes: Attributes,
 }
 
-/// Reads a document and gives the reader back.
+/// Tokenises a document and returns the reader.
 pub(super) fn read<R: TagReader>(input: &[u8], reader: R) -> R {
     let mut tokenizer = Tokenizer::new_with_emitter(input, TagEmitter::new(reader));
     match tokenizer.next() {
         Some(Ok(reader)) => reader,
-        // The one token there is comes at the end, and a slice has an end.
-        None => unreachable!("the tokeniser ended without telling its emitter"),
+        // The only token is emitted at the end of the slice.
+        None => unreachable!("the tokeniser ended without `emit_eof`"),
     }
 }
 
-/// Gives one token, the reader itself, when there is nothing left to read.
+/// Emits one token, the reader itself, at the end of the document.
 struct TagEmitter<R> {
     reader: Option<R>,
     current: CurrentTag,
-    /// The start tag that raw text must be ended by.
+    /// The start tag whose end tag ends raw text.
     last_start_tag: Vec<u8>,
     is_over: bool,
     /// Whether the name of the current tag has been looked up.
@@ -122,7 +122,7 @@ impl<R: TagReader> Emitter for TagEmitter<R> {
 
     #[inline]
     fn pop_token(&mut self) -> Option<R> {
-        // Asked after every step of the tokeniser, so it must cost nothing.
+        // Called after every step of the tokeniser, so it must be cheap.
         if self.is_over {
             return self.reader.take();
         }

@@ -1,10 +1,10 @@
-//! Who may ask, how often, and for how long.
+//! Access to the API: token, host check, rate limit, timeouts, security headers.
 //!
-//! Invariants: a token is compared in constant time, and neither shown nor logged. Whoever
-//! writes has shown it; whoever reads has, too, unless the daemon listens on a loopback address
-//! and its operator leaves it at that.
-//! Nobody who comes by a name that is not the daemon's is answered: a page in a browser could
-//! otherwise reach a loopback address through a name of its own.
+//! Invariants: the token is compared in constant time, and neither returned nor logged. Writes need
+//! it; reads need it, too, unless the daemon listens on a loopback address without
+//! `reads_need_token`.
+//! Requests with an unknown `Host` are refused: by DNS rebinding a page in a browser could otherwise
+//! reach a loopback address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -38,36 +38,36 @@ use super::super::DaemonState;
 use super::Api;
 use super::answers::Problem;
 
-/// An answer takes at most so long, beside what a follower asks to wait.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Timeout of a request, not counting `wait` of the feed.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A follower waits at most so long for news.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Maximum `wait` of the feed.
+pub(super) const MAX_FEED_WAIT: Duration = Duration::from_mins(1);
 
-/// Bursts are so many times what may come in a second.
+/// Size of a burst, in seconds of the permitted rate.
 const BURST: u32 = 10;
 
-/// With more addresses than this, those that were quiet are forgotten.
-const REMEMBERED: usize = 10_000;
+/// With more addresses than this, the rate limiter drops those without recent requests.
+const MAX_TRACKED_ADDRESSES: usize = 10_000;
 
-/// What a token may look like.
+/// Permitted lengths of a token, in characters.
 const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=512;
 
-/// What writing needs.
+/// The bearer token of the daemon.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 /// Why a token cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// It could be guessed, or is something else.
+    /// Short enough to guess, or too long to be a token.
     #[error(
         "the token has {0} characters; its first line must have 16 to 512, such as `openssl rand \
          -hex 32` prints"
     )]
     Length(usize),
-    /// It could not be sent in a header.
-    #[error("the token has characters that are no letters, digits or signs")]
+    /// Cannot be sent in a header.
+    #[error("the token has characters other than printable ASCII")]
     Characters,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum TokenError {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Whoever has shown the token.
+/// Extractor and proof: the request carries the right token.
 pub(super) struct Authorized;
 
 /// The rules for all requests.
@@ -86,13 +86,13 @@ pub(super) struct Access {
     state: watch::Receiver<DaemonState>,
 }
 
-/// Says in the description of the API how the token is shown.
+/// Adds the bearer scheme to the `OpenAPI` description.
 pub(super) struct TokenScheme;
 
 // === impl Token ===
 
 impl Token {
-    /// Reads the text of a token file.
+    /// Parses the text of a token file: its first line.
     pub(crate) fn parse(text: &str) -> Result<Self, TokenError> {
         let token = text.lines().next().unwrap_or_default().trim();
         if !TOKEN_LENGTH.contains(&token.len()) {
@@ -105,8 +105,8 @@ impl Token {
         }
     }
 
-    fn is(&self, shown: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(shown).into()
+    fn matches(&self, sent: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(sent).into()
     }
 }
 
@@ -137,26 +137,26 @@ impl Access {
         }
     }
 
-    /// Whether the daemon goes by this name.
-    fn knows(&self, host: &str) -> bool {
+    /// Whether a `Host` is one of the daemon's: any address, `localhost`, or one of the settings.
+    fn is_own_host(&self, host: &str) -> bool {
         let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        let is_own = |own: &String| own.eq_ignore_ascii_case(host);
-        is_address || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_own)
+        let is_equal = |own: &String| own.eq_ignore_ascii_case(host);
+        is_address || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_equal)
     }
 
-    /// How long somebody has to wait who asks too often.
-    fn wait_of(&self, peer: IpAddr) -> Option<Duration> {
+    /// The time until the next permitted request, if the peer is above the rate limit.
+    fn retry_after(&self, peer: IpAddr) -> Option<Duration> {
         let limiter = self.limiter.as_ref()?;
-        if limiter.len() > REMEMBERED {
+        if limiter.len() > MAX_TRACKED_ADDRESSES {
             limiter.retain_recent();
         }
-        let refused = limiter.check_key(&neighbourhood(peer)).err()?;
+        let refused = limiter.check_key(&rate_limit_key(peer)).err()?;
         Some(refused.wait_time_from(DefaultClock::default().now()))
     }
 }
 
-/// Whoever has one address of the sixth version has all that share its first half.
-fn neighbourhood(address: IpAddr) -> IpAddr {
+/// One IPv6 client has a whole /64 network at its disposal.
+fn rate_limit_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -166,24 +166,24 @@ fn neighbourhood(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Lets those in who come by a name of the daemon, and not too often.
-pub(super) async fn let_in(
+/// Refuses unknown hosts and requests above the rate limit.
+pub(super) async fn check_host_and_rate(
     State(access): State<Arc<Access>>,
     request: Request,
     next: Next,
 ) -> Response {
-    if !host_of(&request).is_some_and(|host| access.knows(&host)) {
+    if !host_of(&request).is_some_and(|host| access.is_own_host(&host)) {
         return Problem::wrong_host().into_response();
     }
     let peer = request.extensions().get::<Peer>().copied();
-    if let Some(wait) = peer.and_then(|Peer(peer)| access.wait_of(peer.ip())) {
+    if let Some(wait) = peer.and_then(|Peer(peer)| access.retry_after(peer.ip())) {
         return Problem::too_many(wait.as_secs() + 1).into_response();
     }
     next.run(request).await
 }
 
-/// Lets readers in: all on a loopback address, elsewhere those with the token.
-pub(super) async fn let_readers_in(
+/// Demands the token for reads, unless they are open.
+pub(super) async fn check_reader(
     State(access): State<Arc<Access>>,
     request: Request,
     next: Next,
@@ -198,22 +198,22 @@ pub(super) async fn let_readers_in(
     next.run(request).await
 }
 
-/// Nobody holds a place for ever, by sending slowly or by asking for much.
-pub(super) async fn in_time(request: Request, next: Next) -> Response {
-    let longest = if request.uri().path() == super::feed::PATH {
-        LONGEST + LONGEST_WAIT
+/// Limits the time of a request, against slow senders and expensive queries.
+pub(super) async fn limit_time(request: Request, next: Next) -> Response {
+    let limit = if request.uri().path() == super::feed::PATH {
+        REQUEST_TIMEOUT + MAX_FEED_WAIT
     } else {
-        LONGEST
+        REQUEST_TIMEOUT
     };
-    match timeout(longest, next.run(request)).await {
+    match timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Problem::too_slow().into_response(),
     }
 }
 
-/// Headers of every answer. What the API tells is never a page; the dashboard says for itself
-/// what it may load.
-pub(super) async fn secure(mut response: Response) -> Response {
+/// Sets security headers on every response. The API serves no documents, so its policy permits
+/// nothing; the dashboard has set its own before.
+pub(super) async fn add_security_headers(mut response: Response) -> Response {
     const OPENER: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
     const RESOURCE: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
     let headers = response.headers_mut();
@@ -226,14 +226,14 @@ pub(super) async fn secure(mut response: Response) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
-    let fresh = HeaderValue::from_static("no-store");
-    headers.entry(CACHE_CONTROL).or_insert(fresh);
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
+    let no_store = HeaderValue::from_static("no-store");
+    headers.entry(CACHE_CONTROL).or_insert(no_store);
     response
 }
 
-/// The name by which the daemon was asked, without its port.
+/// The host of the request target or the `Host` header, without the port.
 fn host_of(request: &Request) -> Option<String> {
     if let Some(host) = request.uri().host() {
         return Some(host.to_owned());
@@ -246,24 +246,24 @@ fn check_token(parts: &Parts, state: &watch::Receiver<DaemonState>) -> Result<Au
     let plan = Arc::clone(&state.borrow().plan);
     let Some(token) = &plan.token else {
         return Err(Problem::forbidden(
-            "the daemon has no token, so nobody may do this: name a file as `token_file` in [api]",
+            "the daemon has no token, so it refuses this: name a file as `token_file` in [api]",
         ));
     };
-    let shown = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let Some(shown) = shown else {
+    let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some(header) = header else {
         return Err(Problem::unauthorized(
             "this needs the token of the daemon: send the header `authorization: Bearer TOKEN`",
         ));
     };
-    let (scheme, shown) = shown.split_at_checked(7).unwrap_or_default();
-    if scheme.eq_ignore_ascii_case(b"bearer ") && token.is(shown.trim_ascii()) {
+    let (scheme, sent) = header.split_at_checked(7).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case(b"bearer ") && token.matches(sent.trim_ascii()) {
         return Ok(Authorized);
     }
     let peer = parts.extensions.get::<Peer>();
     tracing::warn!(
         peer = %peer.map_or("unknown".to_owned(), |Peer(peer)| peer.to_string()),
         path = parts.uri.path(),
-        "a wrong token was shown"
+        "request with a wrong token"
     );
     Err(Problem::unauthorized("this is not the token of the daemon"))
 }
@@ -293,14 +293,14 @@ mod tests {
     #[test]
     fn a_token_is_the_first_line_and_is_not_shown() {
         let token = Token::parse("0123456789abcdef\nanything\n").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
+        assert!(token.matches(b"0123456789abcdef"));
         for other in [
             "",
             "0123456789abcdeF",
             "0123456789abcdef0",
             "0123456789abcde",
         ] {
-            assert!(!token.is(other.as_bytes()), "{other}");
+            assert!(!token.matches(other.as_bytes()), "{other}");
         }
         assert_eq!(format!("{token:?}"), "Token(…)");
         assert_eq!(Token::parse("short\n"), Err(TokenError::Length(5)));
@@ -310,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn one_house_of_the_sixth_version_counts_as_one_address() {
-        let one = |text: &str| neighbourhood(text.parse().unwrap());
+    fn addresses_of_one_ipv6_network_count_as_one() {
+        let one = |text: &str| rate_limit_key(text.parse().unwrap());
         assert_eq!(one("2001:db8:1:2:3::4"), one("2001:db8:1:2:ffff::1"));
         assert_ne!(one("2001:db8:1:2::1"), one("2001:db8:1:3::1"));
         assert_eq!(one("::ffff:192.0.2.1"), one("192.0.2.1"));

@@ -1,4 +1,4 @@
-//! What answers look like, and what is told when there is none.
+//! Responses of the API: extractors, JSON, JSON Lines, and error bodies.
 
 use axum::Json as AxumJson;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -15,20 +15,20 @@ use crate::store::{FoundSite, StoreError};
 use crate::verdicts::{DecisionView, JudgedSiteView};
 use crate::web::{SiteId, sanitized_json};
 
-/// The type of one JSON value a line.
+/// The content type of JSON Lines.
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
 
-/// Why a request is not answered as wished.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// When it is worth asking again, in seconds.
+    /// `Retry-After`, in seconds.
     retry_after: Option<u64>,
 }
 
-/// What is told about a problem.
+/// The body of an error response
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ProblemBody {
     error: ProblemDetail,
@@ -36,7 +36,7 @@ pub(super) struct ProblemBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct ProblemDetail {
-    /// A word that stays the same, for programs
+    /// A stable code, for programs
     code: &'static str,
     /// What is wrong and what to do, for people
     message: String,
@@ -51,7 +51,7 @@ pub(super) struct Query<T>(pub(super) T);
 /// axum's `Path`, refused with a [`Problem`].
 pub(super) struct Path<T>(pub(super) T);
 
-/// A judged site in a line
+/// A judged site, in short
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct SiteLine {
     /// The topic it was judged for
@@ -60,7 +60,7 @@ pub(super) struct SiteLine {
     #[serde(flatten)]
     judged: JudgedSiteView,
     decision: Option<DecisionView>,
-    /// Whether it is on the list that the feed tells of
+    /// Whether it is on the list of the topic
     listed: bool,
 }
 
@@ -88,12 +88,11 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// Whoever followed another store has to begin anew.
+    /// A cursor of the feed belongs to another store, so the client must begin again at 0.
     pub(super) fn other_store(message: String) -> Self {
         Self::new(StatusCode::CONFLICT, "other-store", message)
     }
 
-    /// It will be there in a moment.
     pub(super) fn starting(message: String) -> Self {
         Self {
             retry_after: Some(1),
@@ -110,8 +109,7 @@ impl Problem {
     }
 
     pub(super) fn wrong_method() -> Self {
-        let message =
-            "this address does not know the method; the header `allow` says which it does";
+        let message = "this method is not supported here; the header `allow` lists those that are";
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "wrong-method",
@@ -120,7 +118,7 @@ impl Problem {
     }
 
     pub(super) fn wrong_host() -> Self {
-        let message = "this daemon is not known by that name: ask by address or as localhost, or \
+        let message = "this is not a host name of the daemon: use its address or localhost, or \
                        add the name to `hosts` in [api]";
         Self::new(
             StatusCode::MISDIRECTED_REQUEST,
@@ -130,7 +128,7 @@ impl Problem {
     }
 
     pub(super) fn too_many(retry_after: u64) -> Self {
-        let message = format!("too many requests; come back in {retry_after} s");
+        let message = format!("too many requests; retry in {retry_after} s");
         Self {
             retry_after: Some(retry_after),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", message)
@@ -138,7 +136,7 @@ impl Problem {
     }
 
     pub(super) fn too_busy() -> Self {
-        let message = "others try pages at this moment; come back in a second".to_owned();
+        let message = "too many pages are being tried; retry in a second".to_owned();
         Self {
             retry_after: Some(1),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
@@ -146,8 +144,8 @@ impl Problem {
     }
 
     pub(super) fn too_slow() -> Self {
-        let message = "it took too long; what was to be changed may be changed all the same, so look \
-                       before you ask again";
+        let message = "the request timed out; a change may still have been made, so check before \
+                       you retry";
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message.to_owned())
     }
 
@@ -159,8 +157,8 @@ impl Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "the API cannot use the store");
-        // What is wrong with the disk is for the operator, and in the log.
-        let message = "the store cannot be used; the log of the daemon says why";
+        // The cause is for the operator only: it is in the log.
+        let message = "the store cannot be used; see the log of the daemon";
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "store-unusable",
@@ -223,7 +221,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 fn json(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value);
-    sanitized_json(json.expect("what is told can be written as JSON"))
+    sanitized_json(json.expect("all responses can be written as JSON"))
 }
 
 // === impl extractors ===
@@ -269,19 +267,19 @@ impl SiteLine {
     }
 }
 
-/// A host in an address.
+/// Parses a host of a path or a query.
 pub(super) fn site(host: &str) -> Result<SiteId, Problem> {
     let site = host.parse();
-    site.map_err(|error| Problem::bad_request(format!("`{host}` is no host: {error}")))
+    site.map_err(|error| Problem::bad_request(format!("`{host}` is not a host: {error}")))
 }
 
-/// Whether one value a line is wanted.
+/// Whether the client accepts JSON Lines.
 pub(super) fn wants_lines(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains(JSON_LINES))
 }
 
-/// One value a line, and where there is more.
+/// A response in JSON Lines, with a `Link` to the next batch if there is one.
 pub(super) fn lines<T: Serialize>(
     values: impl IntoIterator<Item = T>,
     next: Option<&str>,

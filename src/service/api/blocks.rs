@@ -1,4 +1,4 @@
-//! Hosts that are kept out of visits and lists, beside those of the settings.
+//! Blocked hosts: never visited and on no list, in addition to those of the settings.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::answers::{Json, Path, Problem, ProblemBody, Query, site};
 use super::editors::checked_note;
 use super::sites::limit;
 
-/// So many blocks come at once at most.
-const MOST_BLOCKS: usize = 10_000;
+/// Maximum number of blocks per response.
+const MAX_BLOCKS: usize = 10_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Blocks {
     blocks: Vec<BlockNote>,
-    /// The `after` of those that follow; null at the end
+    /// The `after` of the next request; null at the end
     next: Option<String>,
 }
 
-/// A host that is kept out
+/// A blocked host
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BlockNote {
     host: String,
@@ -38,7 +38,7 @@ pub(super) struct BlockNote {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewBlock {
-    /// Why, for others to read; at most 500 characters
+    /// The reason, for other people; at most 500 characters
     #[serde(default)]
     #[schema(max_length = 500)]
     note: String,
@@ -47,19 +47,19 @@ pub(super) struct NewBlock {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct BlocksWanted {
-    /// Those after this host; blocks come in the order of hosts
+pub(super) struct BlocksParams {
+    /// Return blocks after this host; they are sorted by host
     after: Option<String>,
     #[param(minimum = 1, maximum = 10000)]
     limit: Option<usize>,
 }
 
-/// The hosts that were blocked here; those of the settings are not among them
+/// Hosts blocked through the API, without those of the settings
 #[utoipa::path(
     get,
     path = "/v1/blocks",
     tag = "editors",
-    params(BlocksWanted),
+    params(BlocksParams),
     responses(
         (status = 200, body = Blocks),
         (status = "4XX", body = ProblemBody),
@@ -68,10 +68,10 @@ pub(super) struct BlocksWanted {
 )]
 pub(super) async fn all(
     State(api): State<Arc<Api>>,
-    Query(wanted): Query<BlocksWanted>,
+    Query(params): Query<BlocksParams>,
 ) -> Result<Json<Blocks>, Problem> {
-    let most = limit(wanted.limit, MOST_BLOCKS, MOST_BLOCKS)?;
-    let after = wanted.after.as_deref().map(site).transpose()?;
+    let most = limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
+    let after = params.after.as_deref().map(site).transpose()?;
     let blocks = api.store.blocks(after, most).await?;
     let last = blocks.last().filter(|_| blocks.len() == most);
     let next = last.map(|(site, _)| site.to_string());
@@ -81,7 +81,7 @@ pub(super) async fn all(
     Ok(Json(Blocks { blocks, next }))
 }
 
-/// Keep a host out of visits and lists, at once and for all topics
+/// Block a host: it is no longer visited, and leaves the lists of all topics at once
 #[utoipa::path(
     put,
     path = "/v1/blocks/{host}",
@@ -97,25 +97,25 @@ pub(super) async fn all(
 )]
 pub(super) async fn block(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path(host): Path<String>,
-    Json(sent): Json<NewBlock>,
+    Json(body): Json<NewBlock>,
 ) -> Result<Json<BlockNote>, Problem> {
     let site = site(&host)?;
     let edit = Edit::Block {
         site: site.clone(),
-        note: checked_note(sent.note)?,
+        note: checked_note(body.note)?,
     };
     api.steering.block(&site, edit).await?;
     match api.store.block_of(&site).await? {
         Some(block) => Ok(Json(BlockNote::new(&site, block))),
         None => Err(Problem::conflict(format!(
-            "somebody else has just let {site} in again"
+            "another editor has just unblocked {site}"
         ))),
     }
 }
 
-/// Let a host in again
+/// Unblock a host
 #[utoipa::path(
     delete,
     path = "/v1/blocks/{host}",
@@ -123,14 +123,14 @@ pub(super) async fn block(
     params(("host" = String, Path, description = "The host")),
     security(("token" = [])),
     responses(
-        (status = 204, description = "It is not blocked any more"),
+        (status = 204, description = "The host is not blocked"),
         (status = "4XX", body = ProblemBody),
         (status = "5XX", body = ProblemBody)
     )
 )]
 pub(super) async fn unblock(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path(host): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let site = site(&host)?;

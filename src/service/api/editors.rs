@@ -1,4 +1,4 @@
-//! What people say about sites.
+//! Decisions of editors about sites.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use super::access::Authorized;
 use super::answers::{Json, Path, Problem, ProblemBody, Query, lines, site};
 use super::sites::limit;
 
-/// So many decisions come at once at most.
-const MOST_DECISIONS: usize = 10_000;
+/// Maximum number of decisions per response.
+const MAX_DECISIONS: usize = 10_000;
 
-/// The longest note, in characters.
-const NOTE_LENGTH: usize = 500;
+/// Maximum length of a note, in characters.
+const MAX_NOTE: usize = 500;
 
-/// What an editor says
+/// The decision of an editor
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewDecision {
     decision: Choice,
-    /// Why, for others to read; at most 500 characters
+    /// The reason, for other people; at most 500 characters
     #[serde(default)]
     #[schema(max_length = 500)]
     note: String,
@@ -41,7 +41,7 @@ enum Choice {
     Reject,
 }
 
-/// A decision and the site that it is about
+/// A decision and its site
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DecidedSite {
     topic: String,
@@ -53,22 +53,22 @@ pub(super) struct DecidedSite {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Rechecking {
     host: String,
-    /// Whether the site is to be visited before all others
+    /// Whether the site is due to be visited before all others
     due: bool,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct DecisionsWanted {
-    /// Those after this host; decisions come in the order of hosts
+pub(super) struct DecisionsParams {
+    /// Return decisions after this host; they are sorted by host
     after: Option<String>,
     #[param(minimum = 1, maximum = 10000)]
     limit: Option<usize>,
 }
 
-/// Accept or reject a site. The verdict of the machine stays as it is beside the decision, and
-/// never undoes it
+/// Accept or reject a site. The decision overrides the verdict of the model, which is kept
+/// and never changes the decision
 #[utoipa::path(
     put,
     path = "/v1/topics/{topic}/sites/{host}/decision",
@@ -87,16 +87,16 @@ pub(super) struct DecisionsWanted {
 )]
 pub(super) async fn decide(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
-    Json(sent): Json<NewDecision>,
+    Json(body): Json<NewDecision>,
 ) -> Result<Json<DecidedSite>, Problem> {
-    let (id, site) = api.place(&topic, &host).await?;
-    let opinion = match sent.decision {
+    let (id, site) = api.topic_and_site(&topic, &host).await?;
+    let opinion = match body.decision {
         Choice::Accept => Opinion::Accept,
         Choice::Reject => Opinion::Reject,
     };
-    let decision = Some((opinion, checked_note(sent.note)?));
+    let decision = Some((opinion, checked_note(body.note)?));
     api.edit_site(Edit::Decide {
         topic: id,
         site: site.clone(),
@@ -115,7 +115,7 @@ pub(super) async fn decide(
     }))
 }
 
-/// Withdraw a decision: the verdict of the machine counts again
+/// Withdraw a decision: the verdict of the model counts again
 #[utoipa::path(
     delete,
     path = "/v1/topics/{topic}/sites/{host}/decision",
@@ -126,17 +126,17 @@ pub(super) async fn decide(
     ),
     security(("token" = [])),
     responses(
-        (status = 204, description = "There is no decision any more"),
+        (status = 204, description = "The site has no decision"),
         (status = "4XX", body = ProblemBody),
         (status = "5XX", body = ProblemBody)
     )
 )]
 pub(super) async fn withdraw(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let (topic, site) = api.place(&topic, &host).await?;
+    let (topic, site) = api.topic_and_site(&topic, &host).await?;
     let decision = None;
     api.edit_site(Edit::Decide {
         topic,
@@ -147,13 +147,13 @@ pub(super) async fn withdraw(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// All decisions for a topic, one a line, in the order of hosts; if there are more, the header
-/// `link` says where
+/// All decisions for a topic, one per line, sorted by host; if there are more, the header
+/// `link` names the next request
 #[utoipa::path(
     get,
     path = "/v1/topics/{topic}/decisions",
     tag = "editors",
-    params(("topic" = String, Path, description = "The name of the topic"), DecisionsWanted),
+    params(("topic" = String, Path, description = "The name of the topic"), DecisionsParams),
     responses(
         (status = 200, content((String = "application/x-ndjson"))),
         (status = "4XX", body = ProblemBody),
@@ -163,10 +163,10 @@ pub(super) async fn withdraw(
 pub(super) async fn decisions(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-    Query(wanted): Query<DecisionsWanted>,
+    Query(params): Query<DecisionsParams>,
 ) -> Result<Response, Problem> {
-    let most = limit(wanted.limit, MOST_DECISIONS, MOST_DECISIONS)?;
-    let after = wanted.after.as_deref().map(site).transpose()?;
+    let most = limit(params.limit, MAX_DECISIONS, MAX_DECISIONS)?;
+    let after = params.after.as_deref().map(site).transpose()?;
     let decisions = match api.stored_topic(&topic).await? {
         Some(id) => api.store.decisions(id, after, most).await?,
         None => Vec::new(),
@@ -204,23 +204,23 @@ pub(super) async fn decisions(
 )]
 pub(super) async fn recheck(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
 ) -> Result<(StatusCode, Json<Rechecking>), Problem> {
     api.check_planned(&topic)?;
-    let (topic, site) = api.place(&topic, &host).await?;
+    let (topic, site) = api.topic_and_site(&topic, &host).await?;
     let host = site.to_string();
     api.edit_site(Edit::Recheck { topic, site }).await?;
     api.wake_topics();
     Ok((StatusCode::ACCEPTED, Json(Rechecking { host, due: true })))
 }
 
-/// A note that can be kept.
+/// Refuses a note that is too long.
 pub(super) fn checked_note(note: String) -> Result<String, Problem> {
     let length = note.chars().count();
-    if length > NOTE_LENGTH {
+    if length > MAX_NOTE {
         Err(Problem::bad_request(format!(
-            "`note` has {length} characters; it may have {NOTE_LENGTH}"
+            "`note` has {length} characters; at most {MAX_NOTE} are permitted"
         )))
     } else {
         Ok(note)
@@ -230,20 +230,20 @@ pub(super) fn checked_note(note: String) -> Result<String, Problem> {
 // === impl Api ===
 
 impl Api {
-    async fn place(&self, topic: &str, host: &str) -> Result<(TopicId, SiteId), Problem> {
+    async fn topic_and_site(&self, topic: &str, host: &str) -> Result<(TopicId, SiteId), Problem> {
         Ok((self.topic_id(topic).await?, site(host)?))
     }
 
-    /// Does what is wanted with a site that must have been visited.
+    /// Applies an edit to a site, which must have been visited.
     async fn edit_site(&self, edit: Edit) -> Result<(), Problem> {
         match self.store.edit(edit).await? {
             Edited::Done { .. } | Edited::Unchanged => Ok(()),
             Edited::Unknown => Err(Problem::not_found(
-                "nobody has heard of this site; it can be added as a start site".to_owned(),
+                "this site is not known; it can be added as a start site".to_owned(),
             )),
             Edited::NotVisited => Err(Problem::conflict(
-                "the site was not visited yet, so there is no verdict to decide on; as a start \
-                 site it would be visited soon"
+                "the site was not visited yet, so there is no verdict to decide on; add it as a \
+                 start site to have it visited soon"
                     .to_owned(),
             )),
         }

@@ -1,8 +1,8 @@
-//! The changes of a list, for directories that follow it.
+//! The feed: changes of a list, for directories that follow it.
 //!
-//! Invariant: whoever asks with the last number that it was told misses nothing, however long
-//! it was away. Numbers mean nothing in another store: whoever names the store that it followed,
-//! or comes with a number that this one never gave, is refused rather than misled.
+//! Invariant: a client that resumes after the last sequence number it has read misses nothing,
+//! however long it was away. The numbers are only valid in one store: a request that names another
+//! store, or a number that this one has not reached, gets 409.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,31 +18,30 @@ use crate::store::{FeedEntry, TopicId};
 use crate::verdicts::{JudgedSiteView, date};
 
 use super::Api;
-use super::access::LONGEST_WAIT;
+use super::access::MAX_FEED_WAIT;
 use super::answers::{Problem, ProblemBody, Query, lines};
 use super::sites::limit;
 
-/// Where it is asked for.
 pub(super) const PATH: &str = "/v1/feed";
 
-/// The header that names the store.
+/// The header with the identity of the store.
 const STORE: HeaderName = HeaderName::from_static("sitescout-store");
 
-/// So many changes come at once at most.
-const MOST_CHANGES: usize = 10_000;
+/// Maximum number of changes per response.
+const MAX_CHANGES: usize = 10_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct FeedWanted {
+pub(super) struct FeedParams {
     /// The name of the topic
     topic: String,
-    /// Changes with higher numbers; 0 for all
+    /// Return changes with higher sequence numbers; 0 for all
     after: Option<u64>,
-    /// The store that gave the number, as the header `sitescout-store` named it. If it is another
-    /// one by now, 409 `other-store`
+    /// The store of that number, from the header `sitescout-store`; if it is not this one, the
+    /// response is 409 `other-store`
     store: Option<String>,
-    /// If there are none, wait so many seconds for one
+    /// Seconds to wait for a change if there is none
     #[param(minimum = 0, maximum = 60)]
     wait: Option<u64>,
     #[param(minimum = 1, maximum = 10000)]
@@ -59,24 +58,24 @@ pub(super) struct FeedLine {
     /// `added` and `changed`: it is on the list; `dropped` and `alias`: it is not
     change: &'static str,
     reason: &'static str,
-    /// When it changed
+    /// Time of the change
     at: String,
-    /// What an editor says about it
+    /// The decision of an editor: `accept` or `reject`
     decision: Option<&'static str>,
 }
 
-/// The changes of a list in the order of their numbers, one a line. For each site the last
-/// change is told; resumable for ever by the last number read
+/// The changes of a list, one per line, sorted by sequence number. Only the last change of
+/// each site is kept; resume at any time with the last number read
 #[utoipa::path(
     get,
     path = "/v1/feed",
     tag = "feed",
-    params(FeedWanted),
+    params(FeedParams),
     responses(
         (
             status = 200,
             content((String = "application/x-ndjson")),
-            headers(("sitescout-store" = String, description = "Which store it is"))
+            headers(("sitescout-store" = String, description = "Identity of the store"))
         ),
         (status = "4XX", body = ProblemBody),
         (status = "5XX", body = ProblemBody)
@@ -84,32 +83,36 @@ pub(super) struct FeedLine {
 )]
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
-    Query(wanted): Query<FeedWanted>,
+    Query(params): Query<FeedParams>,
 ) -> Result<Response, Problem> {
-    let after = wanted.after.unwrap_or_default();
-    let most = limit(wanted.limit, 1_000, MOST_CHANGES)?;
-    let wait = Duration::from_secs(wanted.wait.unwrap_or_default());
-    if wait > LONGEST_WAIT {
-        let message = format!("`wait` must be from 0 to {}", LONGEST_WAIT.as_secs());
+    let after = params.after.unwrap_or_default();
+    let most = limit(params.limit, 1_000, MAX_CHANGES)?;
+    let wait = Duration::from_secs(params.wait.unwrap_or_default());
+    if wait > MAX_FEED_WAIT {
+        let message = format!("`wait` must be from 0 to {}", MAX_FEED_WAIT.as_secs());
         return Err(Problem::bad_request(message));
     }
-    let topic = api.topic_id(&wanted.topic).await?;
+    let topic = api.topic_id(&params.topic).await?;
     let store = api.store.identity().await?;
-    let is_other = wanted.store.is_some_and(|followed| followed != store);
+    let is_other = params.store.is_some_and(|followed| followed != store);
     if is_other || after > api.store.heads().await?.last_number {
         return Err(Problem::other_store(format!(
-            "this store is not the one that gave {after}: it may have been restored from a \
-             backup; begin again with `after=0`, and drop what does not come"
+            "the number {after} is of another store: this one may have been restored from a \
+             backup; begin again with `after=0`, and drop the sites that do not come"
         )));
     }
     let mut changes = api.store.feed(topic, after, most).await?;
-    let is_worth_waiting = changes.is_empty() && !wait.is_zero();
-    if is_worth_waiting && timeout(wait, api.news(topic, after)).await.is_ok() {
+    let shall_wait = changes.is_empty() && !wait.is_zero();
+    if shall_wait
+        && timeout(wait, api.wait_for_change(topic, after))
+            .await
+            .is_ok()
+    {
         changes = api.store.feed(topic, after, most).await?;
     }
     let changes = changes
         .into_iter()
-        .map(|entry| FeedLine::new(&wanted.topic, entry));
+        .map(|entry| FeedLine::new(&params.topic, entry));
     let mut response = lines(changes, None);
     if let Ok(store) = HeaderValue::from_str(&store) {
         response.headers_mut().insert(STORE, store);
@@ -120,8 +123,8 @@ pub(super) async fn follow(
 // === impl Api ===
 
 impl Api {
-    /// Waits until a list has changed since a number, or the daemon ends.
-    async fn news(&self, topic: TopicId, after: u64) {
+    /// Waits until a list has changed since `after`, or the daemon stops.
+    async fn wait_for_change(&self, topic: TopicId, after: u64) {
         let mut state = self.state.subscribe();
         tokio::select! {
             _ = self.store.wait_for_change(topic, after) => {}

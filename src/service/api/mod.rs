@@ -1,29 +1,29 @@
-//! The HTTP API: how results leave the daemon, and how people steer it.
+//! The HTTP API: reading results, and steering the daemon.
 //!
-//! | request | answer | file |
+//! | request | response | file |
 //! |---|---|---|
 //! | `GET /v1/status` | version, memory, fetches by outcome | `status.rs` |
-//! | `GET /v1/topics`, `/v1/topics/{topic}` | topics, their state and why | `topics.rs` |
+//! | `GET /v1/topics`, `/v1/topics/{topic}` | topics, their state and its reason | `topics.rs` |
 //! | `GET /v1/topics/{topic}/curve` | pprs and harvest over pages | `topics.rs` |
 //! | `POST /v1/topics/{topic}/pause`, `…/resume`, `…/starts` | steering | `steering.rs` |
-//! | `POST /v1/topics/{topic}/try` | a page against the model | `trial.rs` |
-//! | `GET /v1/sites`, `/v1/sites/{host}` | sites, and why | `sites.rs` |
-//! | `GET /v1/topics/{topic}/queue` | what editors had best look at | `sites.rs` |
-//! | `PUT`, `DELETE /v1/topics/{topic}/sites/{host}/decision` | what editors say | `editors.rs` |
-//! | `GET /v1/topics/{topic}/decisions` | what they have said | `editors.rs` |
-//! | `POST /v1/topics/{topic}/sites/{host}/recheck` | another visit | `editors.rs` |
-//! | `GET /v1/blocks`, `PUT`, `DELETE /v1/blocks/{host}` | hosts kept out | `blocks.rs` |
-//! | `GET /v1/feed` | the changes of a list, for ever | `feed.rs` |
-//! | `GET /v1/openapi.json` | all this for programs | here |
-//! | `GET /metrics`, `/livez`, `/readyz` | as on the server for those who watch | `probes.rs` |
+//! | `POST /v1/topics/{topic}/try` | judges a page, keeps nothing | `trial.rs` |
+//! | `GET /v1/sites`, `/v1/sites/{host}` | sites with their evidence | `sites.rs` |
+//! | `GET /v1/topics/{topic}/queue` | sites for editors to decide on | `sites.rs` |
+//! | `PUT`, `DELETE /v1/topics/{topic}/sites/{host}/decision` | decisions of editors | `editors.rs` |
+//! | `GET /v1/topics/{topic}/decisions` | all decisions | `editors.rs` |
+//! | `POST /v1/topics/{topic}/sites/{host}/recheck` | another visit soon | `editors.rs` |
+//! | `GET /v1/blocks`, `PUT`, `DELETE /v1/blocks/{host}` | blocked hosts | `blocks.rs` |
+//! | `GET /v1/feed` | changes of a list, resumable | `feed.rs` |
+//! | `GET /v1/openapi.json` | `OpenAPI` description | here |
+//! | `GET /metrics`, `/livez`, `/readyz` | as on the monitoring server | `probes.rs` |
 //!
-//! Who may ask is in `access.rs`, what answers look like in `answers.rs`.
+//! Access is checked in `access.rs`; responses and errors are in `answers.rs`.
 //!
 //! Invariants:
-//! - What is told is asked of the store. What has a number is durable then; the rest is read
-//!   between two commits, unless commits overtake the reader.
-//! - Whoever writes has shown the token. It is compared in constant time and never told.
-//! - Questions have bounds in time, in records and in number, so that crawls beside them go on.
+//! - Results are read from the store. What has a sequence number is durable; the rest is a
+//!   consistent snapshot, unless commits overtake the reader.
+//! - Writes need the token. It is compared in constant time and never returned.
+//! - Requests are bounded in time, records and number, so that they do not starve the crawls.
 
 mod access;
 mod answers;
@@ -63,10 +63,10 @@ pub(crate) use access::Token;
 use access::{Access, TokenScheme};
 use answers::Problem;
 
-/// So many pages are tried at once.
-pub(super) const TRIALS: usize = 2;
+/// Maximum number of pages tried at the same time.
+pub(super) const MAX_TRIALS: usize = 2;
 
-/// What answers are made of.
+/// What the handlers share.
 pub(super) struct Api {
     pub(super) store: Arc<dyn EditStore>,
     pub(super) pages: Arc<PageSource>,
@@ -74,7 +74,7 @@ pub(super) struct Api {
     pub(super) board: Arc<StatusBoard>,
     pub(super) state: watch::Sender<DaemonState>,
     pub(super) started: SystemTime,
-    /// Places for pages that are tried: they take a processor each.
+    /// Permits for trying pages, which takes a whole core each.
     pub(super) trials: Arc<Semaphore>,
     pub(super) steering: Arc<Steering>,
 }
@@ -83,22 +83,21 @@ pub(super) struct Api {
 #[openapi(
     info(
         title = "sitescout",
-        description = "Finds websites of a topic. Reading is open on a loopback address; writing \
-                       needs the token of the daemon as a bearer token."
+        description = "Finds websites of a topic. Reads need no token on a loopback address; \
+                       writes need the token of the daemon as a bearer token."
     ),
     modifiers(&TokenScheme),
     components(schemas(feed::FeedLine, editors::DecidedSite)),
     tags(
-        (name = "topics", description = "What is crawled for, how it stands, and why"),
-        (name = "sites", description = "What was judged, and why"),
-        (name = "editors", description = "What people say about sites"),
-        (name = "feed", description = "The changes of a list, for directories that follow it")
+        (name = "topics", description = "Topics, their state and progress"),
+        (name = "sites", description = "Judged sites with their evidence"),
+        (name = "editors", description = "Decisions and blocks"),
+        (name = "feed", description = "Changes of a list, for directories that follow it")
     )
 )]
 struct Description;
 
-/// Everything that is served: the API, the dashboard, and what `probes` has, which is read like
-/// the rest.
+/// All routes: the API, the dashboard, and `probes`, which need the token where reads do.
 pub(super) fn router(
     api: Api,
     settings: &ApiSettings,
@@ -135,13 +134,16 @@ pub(super) fn router(
         .merge(probes)
         .route_layer(middleware::from_fn_with_state(
             Arc::clone(&access),
-            access::let_readers_in,
+            access::check_reader,
         ))
         .merge(dashboard::router())
-        .fallback(async || Problem::not_found("there is nothing at this address".to_owned()))
+        .fallback(async || Problem::not_found("there is nothing at this path".to_owned()))
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(DefaultBodyLimit::max(settings.body_bytes))
-        .layer(middleware::from_fn(access::in_time))
-        .layer(middleware::from_fn_with_state(access, access::let_in))
-        .layer(middleware::map_response(access::secure))
+        .layer(middleware::from_fn(access::limit_time))
+        .layer(middleware::from_fn_with_state(
+            access,
+            access::check_host_and_rate,
+        ))
+        .layer(middleware::map_response(access::add_security_headers))
 }

@@ -1,4 +1,4 @@
-//! What was judged, and why.
+//! Judged sites, their evidence, and the queue of the editors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,51 +17,50 @@ use super::Api;
 use super::answers::{Json, Path, Problem, ProblemBody, Query, SiteLine, lines, site, wants_lines};
 use super::blocks::BlockNote;
 
-/// So many sites come at once at most.
-const MOST_SITES: usize = 1_000;
+/// Maximum number of sites per response.
+const MAX_SITES: usize = 1_000;
 
-/// Which sites are wanted
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
-    /// Only those judged for this topic
+pub(super) struct SitesParams {
+    /// Only sites judged for this topic
     topic: Option<String>,
     /// `relevant`, `irrelevant` or `undecided`
     #[param(pattern = "^(relevant|irrelevant|undecided)$")]
     verdict: Option<String>,
-    /// `accept`, `reject`, or `none` for those that no editor has decided on
+    /// `accept`, `reject`, or `none` for sites without a decision
     #[param(pattern = "^(accept|reject|none)$")]
     decision: Option<String>,
     #[param(minimum = 0, maximum = 1)]
     min_confidence: Option<f64>,
     #[param(minimum = 0, maximum = 1)]
     max_confidence: Option<f64>,
-    /// Judged at that time or later, such as 2026-11-16T09:30:00Z
+    /// Judged at this time or later, such as 2026-11-16T09:30:00Z
     since: Option<String>,
-    /// Judged at that time or earlier
+    /// Judged at this time or earlier
     until: Option<String>,
-    /// Hosts that begin so; then in the order of hosts
+    /// Prefix of the host; the sites are then sorted by host
     host: Option<String>,
     /// `oldest` verdicts first, or `newest`
     #[param(pattern = "^(oldest|newest)$")]
     order: Option<String>,
-    /// So many at most
+    /// Maximum number of sites
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Where to go on: `next` of the answer before
+    /// `next` of the previous response
     cursor: Option<String>,
 }
 
-/// Some of the sites, and where to go on. A page may have fewer sites than asked for, or none,
-/// and still not be the last
+/// A batch of sites, and the cursor of the next. A batch may have fewer sites than `limit`, or
+/// none, and still not be the last
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Sites {
     sites: Vec<SiteLine>,
     next: Option<String>,
 }
 
-/// A host, and what is known about it for each topic
+/// A host, and its details for each topic
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Site {
     host: String,
@@ -69,11 +68,10 @@ pub(super) struct Site {
     topics: Vec<SiteDetailView>,
 }
 
-/// Which topic, and how many sites
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct QueueWanted {
+pub(super) struct QueueParams {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -83,7 +81,7 @@ pub(super) struct Queue {
     sites: Vec<Question>,
 }
 
-/// A site that no editor has decided on
+/// A site without a decision
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Question {
     #[serde(flatten)]
@@ -95,17 +93,17 @@ pub(super) struct Question {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct OneWanted {
+pub(super) struct SiteParams {
     /// Only for this topic
     topic: Option<String>,
 }
 
-/// Judged sites by what they are; one JSON object a line with `accept: application/x-ndjson`
+/// Judged sites by filters; one JSON object per line with `accept: application/x-ndjson`
 #[utoipa::path(
     get,
     path = "/v1/sites",
     tag = "sites",
-    params(Wanted),
+    params(SitesParams),
     responses(
         (status = 200, content((Sites = "application/json"), (String = "application/x-ndjson"))),
         (status = "4XX", body = ProblemBody),
@@ -115,7 +113,7 @@ pub(super) struct OneWanted {
 pub(super) async fn find(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<SitesParams>,
 ) -> Result<Response, Problem> {
     let names: BTreeMap<TopicId, String> = api
         .store
@@ -124,32 +122,32 @@ pub(super) async fn find(
         .into_iter()
         .map(|(name, id)| (id, name))
         .collect();
-    let topic = match &wanted.topic {
+    let topic = match &params.topic {
         Some(name) => Some(api.topic_id(name).await?),
         None => None,
     };
-    let query = wanted.query(topic)?;
-    let portion = api.store.find(query).await?;
-    let next = portion.next.as_ref().map(cursor);
+    let query = params.query(topic)?;
+    let batch = api.store.find(query).await?;
+    let next = batch.next.as_ref().map(cursor_text);
     let nameless = String::new();
-    let sites = portion.sites.into_iter().map(|found| {
+    let sites = batch.sites.into_iter().map(|found| {
         let name = names.get(&found.topic).unwrap_or(&nameless);
         SiteLine::new(name, found)
     });
     if wants_lines(&headers) {
-        let next = next.map(|next| wanted.link(&next));
+        let next = next.map(|next| params.link(&next));
         return Ok(lines(sites, next.as_deref()));
     }
     let sites = sites.collect();
     Ok(Json(Sites { sites, next }).into_response())
 }
 
-/// Everything known about a host, and why
+/// Everything known about a host, with the evidence of its verdicts
 #[utoipa::path(
     get,
     path = "/v1/sites/{host}",
     tag = "sites",
-    params(("host" = String, Path, description = "The host"), OneWanted),
+    params(("host" = String, Path, description = "The host"), SiteParams),
     responses(
         (status = 200, body = Site),
         (status = "4XX", body = ProblemBody),
@@ -159,15 +157,15 @@ pub(super) async fn find(
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
     Path(host): Path<String>,
-    Query(wanted): Query<OneWanted>,
+    Query(params): Query<SiteParams>,
 ) -> Result<Json<Site>, Problem> {
     let site = site(&host)?;
-    if let Some(topic) = &wanted.topic {
+    if let Some(topic) = &params.topic {
         api.stored_topic(topic).await?;
     }
     let mut topics = Vec::new();
     for (name, id) in api.store.topics().await? {
-        if wanted.topic.as_ref().is_some_and(|topic| *topic != name) {
+        if params.topic.as_ref().is_some_and(|topic| *topic != name) {
             continue;
         }
         if let Some(file) = api.store.site(id, &site).await? {
@@ -176,7 +174,7 @@ pub(super) async fn one(
     }
     let block = api.store.block_of(&site).await?;
     if topics.is_empty() && block.is_none() {
-        return Err(Problem::not_found(format!("{site} was never heard of")));
+        return Err(Problem::not_found(format!("{site} is not known")));
     }
     Ok(Json(Site {
         host: site.to_string(),
@@ -185,12 +183,12 @@ pub(super) async fn one(
     }))
 }
 
-/// Sites for editors to decide on, those first that would teach the model most
+/// Sites for editors to decide on, those that would teach the model most first
 #[utoipa::path(
     get,
     path = "/v1/topics/{topic}/queue",
     tag = "editors",
-    params(("topic" = String, Path, description = "The name of the topic"), QueueWanted),
+    params(("topic" = String, Path, description = "The name of the topic"), QueueParams),
     responses(
         (status = 200, body = Queue),
         (status = "4XX", body = ProblemBody),
@@ -200,9 +198,9 @@ pub(super) async fn one(
 pub(super) async fn queue(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-    Query(wanted): Query<QueueWanted>,
+    Query(params): Query<QueueParams>,
 ) -> Result<Json<Queue>, Problem> {
-    let most = limit(wanted.limit, 20, MOST_SITES)?;
+    let most = limit(params.limit, 20, MAX_SITES)?;
     let queue = match api.stored_topic(&topic).await? {
         Some(id) => api.store.queue(id, most).await?,
         None => Vec::new(),
@@ -215,9 +213,9 @@ pub(super) async fn queue(
     Ok(Json(Queue { sites }))
 }
 
-/// A number of things within bounds.
-pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
-    match asked.unwrap_or(usual) {
+/// Checks the parameter `limit`.
+pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+    match sent.unwrap_or(usual) {
         number if (1..=most).contains(&number) => Ok(number),
         number => Err(Problem::bad_request(format!(
             "`limit` is {number}; it must be from 1 to {most}"
@@ -225,9 +223,9 @@ pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<u
     }
 }
 
-// === impl Wanted ===
+// === impl SitesParams ===
 
-impl Wanted {
+impl SitesParams {
     fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, Problem> {
         let share = |name: &str, share: Option<f64>, usual: f64| {
             let share = share.unwrap_or(usual);
@@ -274,29 +272,28 @@ impl Wanted {
                 &[("oldest", SortOrder::Oldest), ("newest", SortOrder::Newest)],
             )?
             .unwrap_or(SortOrder::Oldest),
-            after: self.place()?,
-            most: limit(self.limit, 100, MOST_SITES)?,
+            after: self.cursor()?,
+            most: limit(self.limit, 100, MAX_SITES)?,
         })
     }
 
-    fn place(&self) -> Result<Option<SiteCursor>, Problem> {
-        let place = self.cursor.as_deref().map(place).transpose()?;
-        let fits = match &place {
+    fn cursor(&self) -> Result<Option<SiteCursor>, Problem> {
+        let cursor = self.cursor.as_deref().map(parse_cursor).transpose()?;
+        let fits = match &cursor {
             None => true,
             Some(SiteCursor::Host(..)) => self.host.is_some(),
             Some(SiteCursor::Number(_)) => self.host.is_none(),
         };
         if fits {
-            Ok(place)
+            Ok(cursor)
         } else {
             Err(Problem::bad_request(
-                "`cursor` belongs to another question: with `host` sites come in another order"
-                    .to_owned(),
+                "`cursor` is of another query: with `host` sites are sorted differently".to_owned(),
             ))
         }
     }
 
-    /// The address of the sites that follow.
+    /// The path of the next batch.
     fn link(&self, cursor: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let limit = self.limit.map(|limit| limit.to_string());
@@ -325,13 +322,13 @@ impl Wanted {
 
 fn choice<T: Copy>(
     name: &str,
-    asked: Option<&str>,
+    sent: Option<&str>,
     choices: &[(&str, T)],
 ) -> Result<Option<T>, Problem> {
-    let Some(asked) = asked else {
+    let Some(sent) = sent else {
         return Ok(None);
     };
-    let found = choices.iter().find(|(word, _)| *word == asked);
+    let found = choices.iter().find(|(word, _)| *word == sent);
     let found = found.map(|(_, choice)| Some(*choice));
     found.ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
@@ -340,11 +337,11 @@ fn choice<T: Copy>(
     })
 }
 
-fn time(name: &str, asked: Option<&str>) -> Result<Option<SystemTime>, Problem> {
-    let Some(asked) = asked else {
+fn time(name: &str, sent: Option<&str>) -> Result<Option<SystemTime>, Problem> {
+    let Some(sent) = sent else {
         return Ok(None);
     };
-    let time = humantime::parse_rfc3339(asked);
+    let time = humantime::parse_rfc3339(sent);
     time.map(Some).map_err(|_| {
         Problem::bad_request(format!(
             "`{name}` must be a time such as 2026-11-16T09:30:00Z"
@@ -352,28 +349,28 @@ fn time(name: &str, asked: Option<&str>) -> Result<Option<SystemTime>, Problem> 
     })
 }
 
-/// Where to go on, as a word that says nothing to others.
-fn cursor(place: &SiteCursor) -> String {
-    match place {
+/// The opaque form of a cursor.
+fn cursor_text(cursor: &SiteCursor) -> String {
+    match cursor {
         SiteCursor::Number(number) => format!("n{number}"),
         SiteCursor::Host(topic, site) => format!("h{}.{site}", topic.number()),
     }
 }
 
-fn place(cursor: &str) -> Result<SiteCursor, Problem> {
+fn parse_cursor(cursor: &str) -> Result<SiteCursor, Problem> {
     let number = |text: &str| text.parse().ok().map(SiteCursor::Number);
     let host = |text: &str| {
         let (topic, host) = text.split_once('.')?;
         let topic = TopicId::from_number(topic.parse().ok()?);
         Some(SiteCursor::Host(topic, host.parse().ok()?))
     };
-    let place = match cursor.split_at_checked(1) {
+    let parsed = match cursor.split_at_checked(1) {
         Some(("n", rest)) => number(rest),
         Some(("h", rest)) => host(rest),
         _ => None,
     };
-    place.ok_or_else(|| {
-        let message = "`cursor` is not one that an earlier answer gave as `next`";
+    parsed.ok_or_else(|| {
+        let message = "`cursor` is not the `next` of an earlier response";
         Problem::bad_request(message.to_owned())
     })
 }
@@ -386,7 +383,7 @@ mod tests {
     fn cursors_lead_to_where_they_came_from() {
         let host = SiteCursor::Host(TopicId::from_number(3), "a.b.example:81".parse().unwrap());
         for there in [SiteCursor::Number(17), host] {
-            assert_eq!(place(&cursor(&there)).unwrap(), there);
+            assert_eq!(parse_cursor(&cursor_text(&there)).unwrap(), there);
         }
         for wrong in [
             "",
@@ -400,7 +397,7 @@ mod tests {
             "hx.a.example",
             "é1",
         ] {
-            assert!(place(wrong).is_err(), "{wrong}");
+            assert!(parse_cursor(wrong).is_err(), "{wrong}");
         }
     }
 }

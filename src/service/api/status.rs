@@ -1,4 +1,4 @@
-//! How the daemon is.
+//! The status of the daemon.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::verdicts::date;
 use super::Api;
 use super::answers::{Json, Problem, ProblemBody};
 
-/// How the daemon is
+/// The status of the daemon
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Status {
     version: &'static str,
     started_at: String,
-    /// Whether there is a token, so that writing is possible
+    /// Whether the daemon has a token, without which it refuses writes
     writes: bool,
-    /// Which store it is; another one after an import
+    /// Identity of the store; a new one after an import
     store: String,
-    /// The last number of the sequence
+    /// The highest sequence number so far
     last_seq: u64,
-    /// Requests for pages since the start, by outcome
+    /// Fetches since the start, by outcome
     fetches: BTreeMap<String, u64>,
     memory_bytes: u64,
     store_bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Status {
     crawlers_busy: u64,
 }
 
-/// How the daemon is
+/// Status of the daemon
 #[utoipa::path(
     get,
     path = "/v1/status",
@@ -45,8 +45,8 @@ pub(super) struct Status {
 )]
 pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, Problem> {
     let metrics = api.metrics.clone();
-    // To count, files are looked at.
-    let figures = spawn_blocking(move || {
+    // Some metrics read files, such as those of `/proc`.
+    let values = spawn_blocking(move || {
         let sum = |name: &str| metrics.values(name, "").values().sum();
         (
             metrics.values("sitescout_pages_fetched_total", "outcome"),
@@ -55,7 +55,7 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, 
             sum("sitescout_internal_crawlers_busy"),
         )
     });
-    let (fetches, memory_bytes, store_bytes, crawlers_busy) = figures.await.unwrap_or_default();
+    let (fetches, memory_bytes, store_bytes, crawlers_busy) = values.await.unwrap_or_default();
     let store = api.store.identity().await?;
     let heads = api.store.heads().await?;
     Ok(Json(Status {

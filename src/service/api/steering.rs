@@ -1,4 +1,4 @@
-//! What people can make the daemon do with a topic.
+//! Pausing and resuming a topic, and adding start sites.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::access::Authorized;
 use super::answers::{Json, Path, Problem, ProblemBody};
 use super::topics::Topic;
 
-/// So many start sites may come in one request.
-const MOST_STARTS: usize = 1_000;
+/// Maximum number of start sites per request.
+const MAX_STARTS: usize = 1_000;
 
-/// Sites to begin with
+/// Start sites to add
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewStarts {
@@ -28,13 +28,13 @@ pub(super) struct NewStarts {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AddedStarts {
-    /// Sites that nobody had heard of
+    /// Sites that were not known
     new: usize,
-    /// Sites that were known; those not yet visited come first now
+    /// Sites that were known; those not yet visited are now visited first
     known: usize,
 }
 
-/// Stop crawling for a topic until it is resumed, also after a restart
+/// Pause a topic until it is resumed, even over restarts
 #[utoipa::path(
     post,
     path = "/v1/topics/{topic}/pause",
@@ -49,13 +49,13 @@ pub(super) struct AddedStarts {
 )]
 pub(super) async fn pause(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path(topic): Path<String>,
 ) -> Result<Json<Topic>, Problem> {
     api.set_paused(&topic, true).await
 }
 
-/// Go on crawling for a topic
+/// Resume a topic
 #[utoipa::path(
     post,
     path = "/v1/topics/{topic}/resume",
@@ -70,13 +70,13 @@ pub(super) async fn pause(
 )]
 pub(super) async fn resume(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path(topic): Path<String>,
 ) -> Result<Json<Topic>, Problem> {
     api.set_paused(&topic, false).await
 }
 
-/// Give a topic more sites to begin with
+/// Add start sites to a topic
 #[utoipa::path(
     post,
     path = "/v1/topics/{topic}/starts",
@@ -92,12 +92,12 @@ pub(super) async fn resume(
 )]
 pub(super) async fn add_starts(
     State(api): State<Arc<Api>>,
-    _writer: Authorized,
+    _authorized: Authorized,
     Path(topic): Path<String>,
     Json(NewStarts { sites }): Json<NewStarts>,
 ) -> Result<Json<AddedStarts>, Problem> {
-    if sites.is_empty() || sites.len() > MOST_STARTS {
-        let message = format!("send 1 to {MOST_STARTS} sites, not {}", sites.len());
+    if sites.is_empty() || sites.len() > MAX_STARTS {
+        let message = format!("send 1 to {MAX_STARTS} sites, not {}", sites.len());
         return Err(Problem::bad_request(message));
     }
     let id = api.topic_id(&topic).await?;
@@ -127,17 +127,17 @@ impl Api {
         self.topic(name).await.map(Json)
     }
 
-    /// Nobody visits sites for a topic that the settings do not name.
+    /// Refuses a topic that the settings do not name: its sites are not visited.
     pub(super) fn check_planned(&self, topic: &str) -> Result<(), Problem> {
         match self.planned(topic) {
             Some(_) => Ok(()),
             None => Err(Problem::conflict(format!(
-                "the topic `{topic}` is not in the settings, so nobody would visit"
+                "the topic `{topic}` is not in the settings, so its sites are not visited"
             ))),
         }
     }
 
-    /// Idle topics look whether there is something to do.
+    /// Makes idle topics check for work.
     pub(super) fn wake_topics(&self) {
         self.state.send_modify(|_| {});
     }

@@ -1,4 +1,4 @@
-//! What is crawled for, how it stands, and why.
+//! Topics, their state and progress.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Topics {
     topics: Vec<Topic>,
 }
 
-/// A topic and how it stands
+/// A topic, its state and its totals
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Topic {
     name: String,
@@ -28,35 +28,34 @@ pub(super) struct Topic {
     state: &'static str,
     /// Why it is idle
     reason: Option<&'static str>,
-    /// Why nothing moves although it crawls, if that is no site's fault: `network`, `proxy`,
-    /// `sockets` or `clock`
+    /// The local failure that stops a crawling topic: `network`, `proxy`, `sockets` or `clock`
     trouble: Option<&'static str>,
-    /// What to do about the trouble
+    /// What to do about `trouble`
     trouble_advice: Option<&'static str>,
-    /// It is idle while so many sites are found
+    /// The topic is idle once `finds` reaches this number
     wanted: Option<u64>,
-    /// The model that judges
+    /// Fingerprint of the current model
     model: Option<String>,
-    /// Relevant sites that the crawl found
+    /// Relevant sites without start sites
     finds: u64,
-    /// Relevant sites, start sites among them
+    /// Relevant sites, including start sites
     relevant: u64,
     irrelevant: u64,
     undecided: u64,
     pages: u64,
-    /// Sites that wait to be visited
+    /// Sites known and not yet visited
     border: u64,
-    /// Sites that are to be visited again at a certain time
+    /// Sites whose visit is deferred to a later time
     deferred: u64,
-    /// Sites that are being visited
+    /// Sites being visited
     in_flight: u64,
     /// Pages per relevant site
     pprs: Windows,
-    /// Relevant sites among those decided
+    /// Share of relevant sites among those decided
     harvest: Windows,
 }
 
-/// A rate over all pages, and over the last of them; null while there is nothing to divide by
+/// A rate over all pages and over the last 5,000 and 1,000; null while it is not defined
 #[derive(Debug, Serialize, ToSchema)]
 struct Windows {
     all: Option<f64>,
@@ -69,7 +68,7 @@ pub(super) struct Curve {
     points: Vec<Point>,
 }
 
-/// How a crawl stood after some pages
+/// Progress of a crawl after a number of pages
 #[derive(Debug, Serialize, ToSchema)]
 struct Point {
     pages: u64,
@@ -84,7 +83,7 @@ struct Point {
     at: String,
 }
 
-/// All topics, those of the store that the settings no longer name among them
+/// All topics, including those in the store that the settings no longer name
 #[utoipa::path(
     get,
     path = "/v1/topics",
@@ -133,7 +132,7 @@ pub(super) async fn one(
     api.topic(&topic).await.map(Json)
 }
 
-/// How the crawl for a topic went: figures 6 and 7 of the paper as data
+/// Progress of the crawl for a topic: figures 6 and 7 of the paper as data
 #[utoipa::path(
     get,
     path = "/v1/topics/{topic}/curve",
@@ -160,7 +159,7 @@ pub(super) async fn curve(
 // === impl Api ===
 
 impl Api {
-    /// The number of a topic; none if it is planned but was never opened.
+    /// None if the topic is in the settings but was never opened.
     pub(super) async fn stored_topic(&self, name: &str) -> Result<Option<TopicId>, Problem> {
         let stored = self.store.topics().await?;
         let found = stored.iter().find(|(own, _)| own == name);
@@ -175,21 +174,21 @@ impl Api {
         Ok(found.map(|(_, id)| *id))
     }
 
-    /// The number of a topic that is crawled for or was.
+    /// The id of a topic that has been opened, now or earlier.
     pub(super) async fn topic_id(&self, name: &str) -> Result<TopicId, Problem> {
         let id = self.stored_topic(name).await?;
         id.ok_or_else(|| Problem::starting(format!("the topic `{name}` is being opened")))
     }
 
-    /// A topic as the settings have it.
+    /// None if the topic is not in the settings.
     pub(super) fn planned(&self, name: &str) -> Option<PlannedTopic> {
         let state = self.state.borrow();
         let mut topics = state.plan.topics.iter();
         topics.find(|topic| topic.crawl.name() == name).cloned()
     }
 
-    /// What a topic does, as whoever has just paused or resumed it is to see it: its loop needs a
-    /// moment to follow.
+    /// The state of a topic, in which a pause or resume shows at once: its loop follows a moment
+    /// later.
     fn state(&self, name: &str) -> TopicState {
         let is_paused = self.state.borrow().paused.contains(name);
         match self.board.state(name) {
@@ -243,7 +242,7 @@ impl Api {
     }
 }
 
-/// A rate over the last pages, once there are as many.
+/// The rate over the last `pages` pages; none before there are as many.
 fn recent(progress: Option<&Progress>, pages: u64, rate: fn(&Tally) -> Option<f64>) -> Option<f64> {
     let mut windows = progress?.paper_windows().iter();
     let window = windows.find(|window| window.size() == pages)?;

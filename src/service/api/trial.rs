@@ -1,4 +1,4 @@
-//! A page against the model of a topic, without anything being kept.
+//! Judges a page by the model of a topic, and keeps nothing.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::Api;
 use super::access::Authorized;
 use super::answers::{Json, Path, Problem, ProblemBody};
 
-/// Where pasted pages are taken to stand if nothing is said about it.
-const NOWHERE: &str = "https://pasted.invalid/";
+/// The address of pasted pages without `url`.
+const PASTED_URL: &str = "https://pasted.invalid/";
 
-/// A page to try: its HTML, or the address at which it is asked for, which needs the token
+/// A page to try: its HTML, or an address to fetch it from, which needs the token
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Trial {
@@ -32,22 +32,22 @@ pub(super) struct Trial {
     url: Option<String>,
 }
 
-/// What the model says about a page
+/// The judgement of the model on a page
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TrialResult {
     /// Pr[page | target]; 0.5 if the page is mute
     confidence: f64,
-    /// Whether it has too few known words to say anything
+    /// Whether the page has too few known words to judge it
     is_mute: bool,
     language: Option<String>,
     title: String,
-    /// How many terms of the model it has
+    /// Number of terms of the model on the page
     known_terms: usize,
-    /// Words that speak for the topic
+    /// Words for the topic
     r#for: Vec<WordView>,
-    /// Words that speak against it
+    /// Words against the topic
     against: Vec<WordView>,
-    /// The verdict on a site of which this were the homepage, if it were enough
+    /// The verdict on a site with this homepage, if that page alone suffices
     would_decide: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct TrialResult {
 pub(super) async fn try_page(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-    writer: Result<Authorized, Problem>,
+    authorized: Result<Authorized, Problem>,
     Json(trial): Json<Trial>,
 ) -> Result<Json<TrialResult>, Problem> {
     api.stored_topic(&topic).await?;
@@ -78,14 +78,14 @@ pub(super) async fn try_page(
     };
     let address = |url: &str| {
         let url = url.parse::<PageUrl>();
-        url.map_err(|error| Problem::bad_request(format!("`url` is no address of a page: {error}")))
+        url.map_err(|error| Problem::bad_request(format!("`url` is no page address: {error}")))
     };
     let url = trial.url.as_deref().map(address).transpose()?;
     let page = match (trial.html, url) {
         (Some(html), url) => pasted(html, url),
         (None, Some(url)) => {
-            // It makes the daemon ask somebody.
-            writer?;
+            // The daemon sends a request to a host of the client's choice.
+            authorized?;
             api.fetched(&url).await?
         }
         (None, None) => {
@@ -98,11 +98,11 @@ pub(super) async fn try_page(
         max_links: parse.max_links,
         max_url_bytes: parse.max_url_bytes,
     };
-    let place = Arc::clone(&api.trials).try_acquire_owned();
-    let place = place.map_err(|_| Problem::too_busy())?;
+    let permit = Arc::clone(&api.trials).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::too_busy())?;
     let judged = spawn_blocking(move || {
-        // Held by the work, which goes on when whoever asked has gone.
-        let _place = place;
+        // Held by the blocking task, which goes on when the client has disconnected.
+        let _permit = permit;
         TrialResult::of(&page, planned.crawl.model(), &limits)
     });
     match judged.await {
@@ -114,7 +114,7 @@ pub(super) async fn try_page(
 // === impl Api ===
 
 impl Api {
-    /// Asks for a page as a visit would: not from a blocked host, and only for what is one.
+    /// Fetches a page as a visit would: not from a blocked host, no redirect, no error page.
     async fn fetched(&self, url: &PageUrl) -> Result<FetchedPage, Problem> {
         let site = url.site();
         let is_permitted = {
@@ -130,7 +130,7 @@ impl Api {
             _ => Problem::unreachable(error.to_string()),
         })?;
         if let Some(target) = fetched.redirect_target() {
-            let message = format!("the page leads to {target}; try that");
+            let message = format!("the page redirects to {target}; try that");
             return Err(Problem::unreachable(message));
         }
         if let Some(gatekeeper) = fetched.gatekeeper() {
@@ -141,19 +141,19 @@ impl Api {
             Ok(fetched)
         } else {
             Err(Problem::unreachable(format!(
-                "the server answers {}",
+                "the server answered {}",
                 fetched.status
             )))
         }
     }
 }
 
-/// A page as if a server had sent it.
+/// Pasted HTML as if a server had sent it.
 fn pasted(html: String, url: Option<PageUrl>) -> FetchedPage {
-    let nowhere = || NOWHERE.parse().expect("a constant address");
+    let placeholder = || PASTED_URL.parse().expect("a constant address");
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     FetchedPage {
-        url: url.unwrap_or_else(nowhere),
+        url: url.unwrap_or_else(placeholder),
         status: StatusCode::OK,
         headers: HeaderMap::from_iter([(CONTENT_TYPE, kind)]),
         body: html.into(),

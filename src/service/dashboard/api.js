@@ -1,20 +1,20 @@
 // The daemon's HTTP API, and the token.
 //
 // Invariants: the token is kept in sessionStorage and nowhere else, and leaves only as a bearer
-// token to the daemon that served this page. Whoever is asked for a token is asked once at a time.
+// token to the daemon that served this page. At most one sign-in dialog is open.
 
-const KEPT_AS = 'sitescout-token';
+const STORAGE_KEY = 'sitescout-token';
 
-const NEEDED_TO_READ = 'The daemon shows nothing without its token.';
-const NEEDED_TO_WRITE = 'To change something, the daemon wants its token.';
+const NEEDED_TO_READ = 'Reading needs the token of the daemon.';
+const NEEDED_TO_WRITE = 'Changes need the token of the daemon.';
 
-/** Refusals that end by themselves: an answer took too long, or too many were asked for. */
+/** Refusals that are worth a retry: timeout and rate limit. */
 const TRANSIENT = [408, 429];
 
-/** Longer than any answer takes; a daemon that hangs is as good as gone. */
-const PATIENCE_MS = 20_000;
+/** Timeout of a request. */
+const TIMEOUT_MS = 20_000;
 
-/** The daemon answered, and said no. */
+/** The daemon refused the request. */
 export class Refusal extends Error {
   constructor(status, message) {
     super(message);
@@ -22,10 +22,10 @@ export class Refusal extends Error {
   }
 }
 
-/** No answer, or none that helps now; later there may be one. */
+/** No response, or a failure that may end by itself. */
 export class NoAnswer extends Error {}
 
-/** The person did not want to sign in. */
+/** The user cancelled the sign-in. */
 export class NotSignedIn extends Error {}
 
 // === the token ===
@@ -35,25 +35,25 @@ let asking = null;
 let isReadingDeclined = false;
 let tokenChanged = () => {};
 
-/** `question(reason)` asks the person, and gives a token or null; `changed()` hears of every change. */
-export function setTokenDialog(question, changed) {
-  ask = question;
+/** `dialog(reason)` asks the user, and resolves to a token or null; `changed()` is called on every change. */
+export function setTokenDialog(dialog, changed) {
+  ask = dialog;
   tokenChanged = changed;
 }
 
-export const token = () => sessionStorage.getItem(KEPT_AS);
+export const token = () => sessionStorage.getItem(STORAGE_KEY);
 
 export function forgetToken() {
-  sessionStorage.removeItem(KEPT_AS);
+  sessionStorage.removeItem(STORAGE_KEY);
   tokenChanged();
 }
 
-/** Asks for a token; all who ask while the dialog is open share its answer. */
+/** Asks for a token; callers share the result of an open dialog. */
 export function signIn(reason = '') {
   asking ??= ask(reason).then((given) => {
     asking = null;
     if (given !== null) {
-      sessionStorage.setItem(KEPT_AS, given);
+      sessionStorage.setItem(STORAGE_KEY, given);
       isReadingDeclined = false;
     }
     tokenChanged();
@@ -64,7 +64,7 @@ export function signIn(reason = '') {
 
 // === requests ===
 
-/** `path` with those parameters that are set. */
+/** `path` with the parameters that are set. */
 export function withQuery(path, parameters) {
   const set = Object.entries(parameters).filter(
     ([, value]) => value !== '' && value !== null && value !== undefined,
@@ -75,7 +75,7 @@ export function withQuery(path, parameters) {
 /** A path of the API; its variable parts are escaped. */
 export const v1 = (...parts) => `v1/${parts.map(encodeURIComponent).join('/')}`;
 
-/** Reads; where even that needs a token, it is asked for once, until the person signs in. */
+/** Sends a GET. If that needs a token, the user is asked once; a refusal holds until the next sign-in. */
 export async function read(path, signal) {
   for (;;) {
     if (isReadingDeclined && token() === null) throw new Refusal(401, NEEDED_TO_READ);
@@ -92,8 +92,8 @@ export async function read(path, signal) {
 }
 
 /**
- * Changes something; asks for the token until it is right or the person gives up. What is `isOpen`
- * is tried without one first.
+ * Sends a change; asks for the token until it is right or the user cancels. With `isOpen` the request
+ * is first sent without one.
  */
 export async function write(method, path, body, { isOpen = false } = {}) {
   if (!isOpen && token() === null && (await signIn(NEEDED_TO_WRITE)) === null) throw new NotSignedIn();
@@ -108,7 +108,7 @@ export async function write(method, path, body, { isOpen = false } = {}) {
   }
 }
 
-/** The next token to try after `sent` was refused: one that came meanwhile, or the person's. */
+/** The next token to try after `sent` was refused: one entered meanwhile, or a new one. */
 async function tokenAfter(sent, reason) {
   if (token() !== null && token() !== sent) return token();
   if (sent === null) return signIn(reason);
@@ -120,8 +120,8 @@ async function send(method, path, { body, signal } = {}) {
   const headers = { accept: 'application/json' };
   if (token() !== null) headers.authorization = `Bearer ${token()}`;
   if (body !== undefined) headers['content-type'] = 'application/json';
-  const limit = AbortSignal.timeout(PATIENCE_MS);
-  const response = await answered(path, {
+  const limit = AbortSignal.timeout(TIMEOUT_MS);
+  const response = await fetchOrNoAnswer(path, {
     method,
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
@@ -136,8 +136,8 @@ async function send(method, path, { body, signal } = {}) {
   throw new Refusal(response.status, message);
 }
 
-/** The only place where the network's errors are told from our own. */
-async function answered(path, request) {
+/** The only place where network errors are distinguished from bugs. */
+async function fetchOrNoAnswer(path, request) {
   try {
     return await fetch(path, request);
   } catch (error) {

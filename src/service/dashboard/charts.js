@@ -1,8 +1,7 @@
-// Charts, as SVG drawn by hand.
+// Charts as SVG, without a library.
 //
-// A plot is drawn at the width it is given, so that its words keep their size on a phone, and drawn
-// again when that width or the data change. What it shows is also said in words (its description)
-// and, by `curveFigure`, in a table.
+// A plot is drawn at its actual width, so that text keeps its size on a phone, and redrawn when the
+// width or the data change. It has a description in words and, by `curveFigure`, a table of the data.
 
 import { freshId, h, keyed, setText, svg, table } from './elements.js';
 import { counted, whole } from './words.js';
@@ -11,18 +10,18 @@ const MARGIN = { top: 12, right: 14, bottom: 40, left: 58 };
 
 // === scales ===
 
-/** Round numbers from 0 to at least `most`, which is above 0; about `wanted` of them. */
+/** About `wanted` round numbers from 0 to at least `most`, which is above 0. */
 function ticks(most, wanted) {
   const rough = most / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
-  // A little less is enough: 0.3 / 3 is not quite 0.1.
+  // Tolerance for rounding: 0.3 / 3 is not quite 0.1.
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= rough * 0.999);
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
 const scale = (from, to, low, high) => (value) => low + ((value - from) / (to - from)) * (high - low);
 
-/** Where everything of a plot lies at this width: its edges, scales and ticks. */
+/** The geometry of a plot at this width: edges, scales and ticks. */
 function measured(width, series, { height = 230, xFrom = 0, yMost, yLeast }) {
   const points = series.flatMap((one) => one.points);
   const ys = points.map(({ y }) => y).filter(Number.isFinite);
@@ -40,8 +39,8 @@ function measured(width, series, { height = 230, xFrom = 0, yMost, yLeast }) {
 // === plots ===
 
 /**
- * A plot with axes. `options`: `label` (its name), `xName`, `yFormat`, how far the axis of y goes
- * (`yMost`, or `yLeast` and further if the data do), and optionally `xFrom` and `height`.
+ * A plot with axes. `options`: `label` (its name), `xName`, `yFormat`, the end of the y axis
+ * (`yMost`, or `yLeast` if the data do not go further), and optionally `xFrom` and `height`.
  * `update(series, description)` takes series of `{ name, kind, points: [{ x, y }] }`; where y is
  * null the line has a gap.
  */
@@ -71,7 +70,7 @@ export function plot(options) {
   return { node, update };
 }
 
-/** Draws everything anew; gives what following the pointer needs. */
+/** Redraws everything; returns what following the pointer needs. */
 function draw(drawing, width, series, options) {
   const { height, right, bottom, x, y, xTicks, yTicks, isEmpty } = measured(width, series, options);
   const hair = svg('line', { class: 'hair', y1: MARGIN.top, y2: bottom, visibility: 'hidden' });
@@ -202,7 +201,7 @@ function inWords(points, format) {
 
 // === bars ===
 
-/** A bar for a value beside which the value itself is written. */
+/** A bar that illustrates a value written beside it. */
 export function bar(kind = 'first') {
   const fill = svg('rect', { height: '100%', rx: 1 });
   const node = svg(
@@ -217,7 +216,7 @@ export function bar(kind = 'first') {
   return { node, update };
 }
 
-/** What the longest bar stands for. */
+/** The value of the longest bar. */
 export const largest = (items) => Math.max(0, ...items.map(({ value }) => Math.abs(value)));
 
 /** Values by name as a table with bars: `{ node, update([{ key, name, value, kind }], most?) }`. */

@@ -1,24 +1,23 @@
 // The dashboard of the daemon: one page, routes in the hash, no framework.
 //
-// The map, in the order in which data walks through it:
+// Files, in the order of the data flow:
 //
 //   api.js        requests and the token
-//   live.js       loops that read again, the banner, telling how actions went
-//   words.js      numbers, times and labels for people; text from the web made harmless to the eye
-//   elements.js   building the document; text only, never markup
+//   live.js       polling loops, the banner, announcing the results of actions
+//   words.js      numbers, times and labels for people; text from the web made safe to show
+//   elements.js   builds the document; text only, never markup
 //   charts.js     plots, curves with their data, bars
 //   evidence.js   verdicts, pages read, telling words, recommendations
 //   site_list.js  tables of judged sites, page after page
 //   topics.js, topic.js, site.js, queue.js: the four views
-//   dashboard.js  this file: routes, sign-in, what stands around the views
+//   dashboard.js  this file: routes, sign-in, header and footer
 //
-// A view is a function of its scope and the parts of its route. It gives `{ title, node }` at once and
-// fills the node later, in place: reading again never takes the focus, closes what was opened, or
-// loses what is being typed.
+// A view is a function of its scope and the parts of its route. It returns `{ title, node }` at once and
+// fills the node later, in place: an update never takes the focus, closes details, or loses input.
 
 import { forgetToken, read, setTokenDialog, signIn, token, v1 } from './api.js';
 import { foreign, h, moment, routeTo, setText } from './elements.js';
-import { act, openScope, spreadStatus } from './live.js';
+import { act, openScope, publishStatus } from './live.js';
 import { queueView } from './queue.js';
 import { siteView } from './site.js';
 import { topicView } from './topic.js';
@@ -31,7 +30,7 @@ const byId = (id) => document.getElementById(id);
 
 const VIEWS = { topic: topicView, site: siteView, queue: queueView };
 
-/** `#/topic/x` as `['topic', 'x']`; null if it cannot be read. */
+/** `#/topic/x` as `['topic', 'x']`; null if it cannot be decoded. */
 function routeParts() {
   try {
     return location.hash
@@ -46,7 +45,7 @@ function routeParts() {
 
 let scope = null;
 
-/** Shows what the route says. The focus goes to its heading, but not when the page has just come. */
+/** Shows the view of the route, and focuses its heading except on the first load. */
 function showRoute(isFirst) {
   scope?.close();
   scope = openScope((error) => mount(refusalView(error), false));
@@ -57,7 +56,7 @@ function viewOf(parts) {
   if (parts?.length === 0) return topicsView(scope);
   const [name, subject] = parts ?? [];
   if (parts?.length === 2 && Object.hasOwn(VIEWS, name)) return VIEWS[name](scope, subject);
-  return messageView('Not found', 'There is no such page here.');
+  return messageView('Not found', 'There is no such page.');
 }
 
 function mount({ title, node }, isFirst) {
@@ -74,7 +73,7 @@ function focusHeading() {
   window.scrollTo(0, 0);
 }
 
-/** The way from the topics to this page. */
+/** Breadcrumbs from the topics to this page. */
 function showPages() {
   const [name, subject] = routeParts() ?? [];
   const pages = [['Topics', '#/', name === undefined]];
@@ -98,11 +97,11 @@ const messageView = (title, message, ...more) => ({
   node: h('div', {}, h('h1', {}, title), h('p', {}, foreign(message)), ...more),
 });
 
-/** The daemon refused what a view needs: the view ends, and says why. */
+/** Replaces a view whose request the daemon refused. */
 function refusalView(error) {
   scope.close();
   if (error.status !== 401)
-    return messageView(error.status === 404 ? 'Not found' : 'That cannot be shown', error.message);
+    return messageView(error.status === 404 ? 'Not found' : 'This cannot be shown', error.message);
   const again = async () => (await signIn(error.message)) !== null && showRoute(false);
   return messageView(
     'Sign in first',
@@ -113,7 +112,7 @@ function refusalView(error) {
 
 // === sign-in ===
 
-/** Asks for the token; null if the person does not want to give it. */
+/** Asks for the token; null if the user cancels. */
 function askForToken(reason) {
   const dialog = byId('sign-in');
   const input = byId('token');
@@ -148,15 +147,15 @@ async function enter() {
 
 function leave() {
   forgetToken();
-  return 'Signed out: the token is forgotten.';
+  return 'Signed out: the token is deleted.';
 }
 
 // === around the views ===
 
-/** Who answers, and whether it can be told anything: that decides which controls there are. */
+/** Shows the daemon's status; without a token all write controls are hidden. */
 async function showDaemon(signal) {
   const status = await read(v1('status'), signal);
-  spreadStatus(status);
+  publishStatus(status);
   document.documentElement.dataset.writes = status.writes ? 'yes' : 'no';
   byId('no-token').hidden = status.writes;
   byId('sign-in-or-out').hidden = !status.writes;
@@ -170,7 +169,7 @@ async function showDaemon(signal) {
 }
 
 function prepareSkipLink() {
-  // The hash belongs to the routes, so the link cannot lead by it.
+  // The hash is used for routes, so the link cannot use it.
   byId('skip').addEventListener('click', (event) => {
     event.preventDefault();
     focusHeading();

@@ -1,7 +1,7 @@
-// Building and changing the document.
+// Builds and updates the document.
 //
-// Invariant: text becomes text nodes, never markup. Nothing here or elsewhere parses HTML, sets a
-// style attribute, or makes a link of an address that is not http or https.
+// Invariant: text becomes text nodes, never markup. No code of the dashboard parses HTML, sets a style
+// attribute, or links to an address that is not http or https.
 
 import { clock, dayAndClock, shown, UNKNOWN, utc } from './words.js';
 
@@ -25,10 +25,10 @@ function filled(node, attributes, children) {
 }
 
 let lastId = 0;
-/** An id for what other elements refer to. */
+/** An id for an element that others refer to. */
 export const freshId = (prefix) => `${prefix}-${(lastId += 1)}`;
 
-/** Touches the document only if something changes, so that selections and screen readers are left alone. */
+/** Changes the document only if the text differs, so as not to disturb selections and screen readers. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -36,8 +36,8 @@ export function setText(node, text) {
 const known = new WeakMap();
 
 /**
- * Makes the children of `parent` stand for `items`. `make(item)` gives `{ node, update? }`; nodes of
- * items that stay are kept, and moved only if they must be, so that focus and open details survive.
+ * Gives `parent` one child per item. `make(item)` returns `{ node, update? }`; nodes of items that
+ * stay are kept, and moved only if necessary, so that focus and open details survive.
  */
 export function keyed(parent, items, keyOf, make) {
   const before = known.get(parent) ?? new Map();
@@ -59,10 +59,10 @@ export function keyed(parent, items, keyOf, make) {
 
 // === pieces of text ===
 
-/** Text from the web; its direction of writing stays inside. */
+/** Text from the web, with its writing direction isolated. */
 export const foreign = (text) => h('bdi', {}, shown(text));
 
-/** A moment in the reader's time, without the day if that is today; with UTC in the title. */
+/** A time in the local time zone, without the date if that is today; with UTC in the title. */
 export function moment(text) {
   const date = new Date(text ?? NaN);
   if (Number.isNaN(date.getTime())) return UNKNOWN;
@@ -80,7 +80,7 @@ export const routeTo = (...parts) => `#/${parts.map(encodeURIComponent).join('/'
 
 export const hostLink = (host) => h('a', { href: routeTo('site', host), class: 'host' }, foreign(host));
 
-/** The address if it leads to the web, else nothing. */
+/** The address if it is http or https, else null. */
 export function webAddress(text) {
   try {
     const { protocol, href } = new URL(text);
@@ -90,7 +90,7 @@ export function webAddress(text) {
   }
 }
 
-/** A link out to a crawled site; plain text if it leads anywhere else. */
+/** A link to a crawled site; plain text if it is not http or https. */
 export function outLink(address, text = address) {
   const href = webAddress(address);
   if (href === null) return foreign(text);
@@ -120,7 +120,7 @@ export const field = (name, control, hint) => {
   );
 };
 
-/** A form that is never sent anywhere by itself. */
+/** A form that calls `submit` instead of being sent by the browser. */
 export function form(attributes, submit, ...children) {
   const send = (event) => {
     event.preventDefault();
@@ -130,8 +130,8 @@ export function form(attributes, submit, ...children) {
 }
 
 /**
- * A table in a region of its own, which scrolls and can be reached by keyboard when it must.
- * `heads` are `[name, class]`; a column without a name only draws what another one says.
+ * A table in a region that scrolls, and is then reachable by keyboard.
+ * `heads` are `[name, class]`; a column without a name only illustrates another one.
  */
 export function table(caption, heads, attributes = {}) {
   const body = h('tbody');

@@ -1,11 +1,11 @@
-// Why a site got its verdict: telling words, pages read, and who recommends whom.
+// The evidence of a verdict: telling words, pages read, and recommendations.
 
 import { bar, barTable, largest, plot } from './charts.js';
 import { foreign, h, hostLink, outLink, table } from './elements.js';
 import { confidence, counted, decisionInWords, label, share, signed, UNKNOWN, whole } from './words.js';
 
-/** So many telling words of each side are shown. */
-const MOST_WORDS = 10;
+/** Maximum number of telling words shown per side. */
+const MAX_WORDS = 10;
 
 // === verdicts ===
 
@@ -35,7 +35,7 @@ export function confidenceMark(value) {
 
 // === all of the evidence ===
 
-/** The whole evidence of one topic's detail, as blocks with headings of the third level. */
+/** All evidence for one topic, as blocks with third-level headings. */
 export function evidenceBlocks(detail) {
   return [
     ...wordsBlock(allWords(detail.evidence ?? [])),
@@ -46,11 +46,11 @@ export function evidenceBlocks(detail) {
 
 function pagesBlock(pages) {
   const heading = h('h3', {}, 'Pages read');
-  if (pages.length === 0) return [heading, h('p', { class: 'hint' }, 'None, or not kept.')];
+  if (pages.length === 0) return [heading, h('p', { class: 'hint' }, 'None, or no longer stored.')];
   return [heading, h('div', { class: 'pages-read' }, confidencePlot(pages), pagesTable(pages))];
 }
 
-/** How the site's confidence rose or fell from page to page, and what each page said by itself. */
+/** The confidence of the site after each page, and that of each page alone. */
 function confidencePlot(pages) {
   const over = (name) => pages.map((page, index) => ({ x: index + 1, y: page[name] }));
   const { node, update } = plot({
@@ -65,11 +65,11 @@ function confidencePlot(pages) {
     { name: 'the site', kind: 'first', points: over('site_confidence') },
     { name: 'the page', kind: 'second', points: over('confidence') },
   ];
-  const told = pages.map(
+  const steps = pages.map(
     (page, index) =>
       `page ${index + 1}: ${confidence(page.confidence)}, the site then ${confidence(page.site_confidence)}`,
   );
-  update(series, `After ${counted(pages.length, 'page')}. ${told.join('; ')}.`);
+  update(series, `After ${counted(pages.length, 'page')}. ${steps.join('; ')}.`);
   const key = h(
     'p',
     { class: 'key', 'aria-hidden': 'true' },
@@ -80,7 +80,7 @@ function confidencePlot(pages) {
 }
 
 function pagesTable(pages) {
-  const { node, body } = table('Pages read, in their order', [
+  const { node, body } = table('Pages read, in order', [
     ['No.', 'number'],
     ['Page'],
     ['Kind'],
@@ -106,7 +106,7 @@ const pageRow = (page, index) =>
 
 // === words ===
 
-/** The words of all pages, each with the sum of its weights. */
+/** The words of all pages with the sums of their weights. */
 function allWords(pages) {
   const sums = new Map();
   for (const { word, weight } of pages.flatMap((page) => [...(page.for ?? []), ...(page.against ?? [])]))
@@ -124,7 +124,7 @@ function allWords(pages) {
 export function wordsBlock(words) {
   const items = (side, kind) =>
     side
-      .slice(0, MOST_WORDS)
+      .slice(0, MAX_WORDS)
       .map(({ word, weight }) => ({ key: word, name: foreign(word), value: weight, kind }));
   const [pro, contra] = [items(words.for, 'for'), items(words.against, 'against')];
   const most = largest([...pro, ...contra]);
@@ -155,7 +155,7 @@ function edgesBlock({ recommended_by: inward = [], recommends: outward = [] }) {
   const to = edgeSide(`Recommends ${counted(outward.length, 'site')}`, outward, [
     ['Local', 'local', confidence],
   ]);
-  const hint = 'Global: the confidence of the recommending site. Local: that of its pages with the link.';
+  const hint = 'Global: confidence of the recommending site. Local: confidence of its pages with the link.';
   return [h('div', { class: 'sides' }, by, to), h('p', { class: 'hint' }, hint)];
 }
 

@@ -1,42 +1,42 @@
-// What is told to the person, and the loops that keep a view up to date.
+// Announcements to the user, and the loops that keep a view up to date.
 //
-// Invariant: everything a view started ends with its scope, and nothing asks the daemon while the
-// page is hidden.
+// Invariant: everything a view started ends with its scope, and no requests are sent while the page is
+// hidden.
 
 import { NoAnswer, NotSignedIn, Refusal } from './api.js';
 import { clock } from './words.js';
 
 const RETRY_SECONDS = 3;
-const TOLD_FOR_MS = 10_000;
+const SHOWN_FOR_MS = 10_000;
 const SETTLED_MS = 250;
 
-// === telling ===
+// === announcements ===
 
-const told = document.getElementById('told');
-let toldUntil;
+const announcement = document.getElementById('told');
+let clearTimer;
 
-/** Says how an action went: to the eye at the foot of the page, to a screen reader politely. */
-export function tell(message, isProblem = false) {
-  clearTimeout(toldUntil);
-  told.textContent = message;
-  told.classList.toggle('problem', isProblem);
-  toldUntil = setTimeout(() => (told.textContent = ''), TOLD_FOR_MS);
+/** Shows the result of an action at the foot of the page; a live region for screen readers. */
+export function announce(message, isProblem = false) {
+  clearTimeout(clearTimer);
+  announcement.textContent = message;
+  announcement.classList.toggle('problem', isProblem);
+  clearTimer = setTimeout(() => (announcement.textContent = ''), SHOWN_FOR_MS);
 }
 
-/** Runs what a person asked for, and tells what came of it: what `action` gives, or the problem. */
+/** Runs an action of the user, and announces what it returns, or the error. */
 export async function act(action) {
   try {
     const result = await action();
-    if (result) tell(result);
+    if (result) announce(result);
   } catch (error) {
-    if (error instanceof NotSignedIn) tell('Nothing was changed: not signed in.', true);
-    else if (error instanceof NoAnswer) tell(`That was not done: ${error.message}.`, true);
-    else if (error instanceof Refusal) tell(`The daemon refused: ${error.message}`, true);
+    if (error instanceof NotSignedIn) announce('Nothing was changed: not signed in.', true);
+    else if (error instanceof NoAnswer) announce(`That failed: ${error.message}.`, true);
+    else if (error instanceof Refusal) announce(`The daemon refused: ${error.message}`, true);
     else if (error.name !== 'AbortError') throw error;
   }
 }
 
-/** Runs an action when a person has stopped typing; the function given is called at every key. */
+/** Debounces: returns a function to call at every key, which runs the action when typing has stopped. */
 export function whenSettled(signal, action) {
   let timer;
   signal.addEventListener('abort', () => clearTimeout(timer));
@@ -51,7 +51,7 @@ export function whenSettled(signal, action) {
 const banner = document.getElementById('banner');
 let silentSince = null;
 
-function heardNothing(why) {
+function showDisconnected(why) {
   silentSince ??= new Date();
   const what = why === 'no answer' ? 'no answer from the daemon' : `the daemon cannot answer (${why})`;
   const text = `${what} since ${clock(silentSince)}; trying again`;
@@ -59,7 +59,7 @@ function heardNothing(why) {
   banner.hidden = false;
 }
 
-function heardSomething() {
+function showConnected() {
   if (silentSince === null) return;
   silentSince = null;
   banner.hidden = true;
@@ -69,44 +69,44 @@ function heardSomething() {
 // === the daemon's status ===
 
 let lastStatus = null;
-const hearers = new Set();
+const listeners = new Set();
 
-/** One loop reads the status for all who want to know it. */
-export function spreadStatus(status) {
+/** Passes the status, which one loop reads, to all listeners. */
+export function publishStatus(status) {
   lastStatus = status;
-  for (const hear of hearers) hear(status);
+  for (const listener of listeners) listener(status);
 }
 
-/** Calls `hear` with the status, now if it is known and whenever it was read, until the signal. */
-export function hearStatus(signal, hear) {
-  if (lastStatus !== null) hear(lastStatus);
-  hearers.add(hear);
-  signal.addEventListener('abort', () => hearers.delete(hear));
+/** Calls `listener` with the last status, if any, and with every new one until the signal aborts. */
+export function onStatus(signal, listener) {
+  if (lastStatus !== null) listener(lastStatus);
+  listeners.add(listener);
+  signal.addEventListener('abort', () => listeners.delete(listener));
 }
 
 // === scopes ===
 
-/** The life of one view. `refused(error)` is called when the daemon refuses what the view needs. */
+/** The lifetime of one view. `refused(error)` is called when the daemon refuses one of its reads. */
 export function openScope(refused) {
   const controller = new AbortController();
   const { signal } = controller;
 
-  /** Runs a reading task; whether it succeeded. */
+  /** Runs a task that reads; resolves to whether it succeeded. */
   async function attempt(task) {
     try {
       await task(signal);
-      heardSomething();
+      showConnected();
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      if (error instanceof NoAnswer) heardNothing(error.message);
+      if (error instanceof NoAnswer) showDisconnected(error.message);
       else if (error instanceof Refusal) refused(error);
       else throw error;
       return false;
     }
   }
 
-  /** Runs a task now and again and again; sooner after it found no answer. */
+  /** Runs a task now and then periodically; sooner after a failure. */
   async function every(seconds, task) {
     while (!signal.aborted) {
       await visible(signal);
@@ -141,13 +141,13 @@ function pause(seconds, signal) {
 function visible(signal) {
   if (!document.hidden || signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    const look = () => {
+    const check = () => {
       if (document.hidden && !signal.aborted) return;
-      document.removeEventListener('visibilitychange', look);
-      signal.removeEventListener('abort', look);
+      document.removeEventListener('visibilitychange', check);
+      signal.removeEventListener('abort', check);
       resolve();
     };
-    document.addEventListener('visibilitychange', look);
-    signal.addEventListener('abort', look);
+    document.addEventListener('visibilitychange', check);
+    signal.addEventListener('abort', check);
   });
 }

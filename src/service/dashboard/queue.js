@@ -1,28 +1,28 @@
-// `#/queue/TOPIC`: the sites on which an editor's word teaches most, one at a time, by keyboard.
+// `#/queue/TOPIC`: the sites whose decision teaches the model most, one at a time, by keyboard.
 
 import { read, v1, withQuery, write } from './api.js';
 import { facts, field, foreign, h, hostLink, outLink, routeTo, setText, webAddress } from './elements.js';
 import { confidenceMark, evidenceBlocks, verdictMark } from './evidence.js';
-import { act, tell } from './live.js';
+import { act, announce } from './live.js';
 import { confidence, counted, decisionInWords, shown, whole } from './words.js';
 
 const AT_ONCE = 20;
-/** With fewer than this waiting, the daemon is asked for more. */
+/** With fewer sites than this waiting, more are requested. */
 const FEW = 4;
 const NEXT_SHOWN = 8;
-const KEPT_AS = 'sitescout-queue-keys';
+const STORAGE_KEY = 'sitescout-queue-keys';
 
 const ACTIONS = [
   { key: 'a', name: 'Accept', kind: 'writes', help: 'accept the site: it belongs on the list' },
-  { key: 'r', name: 'Reject', kind: 'writes no', help: 'reject the site: it does not' },
-  { key: 's', name: 'Skip', kind: 'quiet', help: 'skip it, and decide another time' },
+  { key: 'r', name: 'Reject', kind: 'writes no', help: 'reject the site: it does not belong there' },
+  { key: 's', name: 'Skip', kind: 'quiet', help: 'skip the site, and decide later' },
   { key: 'o', name: 'Open', kind: 'quiet', help: 'open the site in a new tab' },
   { key: 'u', name: 'Undo', kind: 'writes quiet', help: 'undo the last decision' },
   { key: '?', name: 'Help', kind: 'quiet', help: 'show these keys' },
 ];
 
 export function queueView(scope, topic) {
-  const line = new WaitingLine(topic, scope.signal);
+  const queue = new WaitingSites(topic, scope.signal);
   const card = currentCard();
   const progress = h('p', { class: 'hint' });
   const next = h('ol', { class: 'next' });
@@ -38,25 +38,25 @@ export function queueView(scope, topic) {
   });
 
   async function decide(decision) {
-    const site = await line.decide(decision, card.note.value.trim());
+    const site = await queue.decide(decision, card.note.value.trim());
     return site ? moveOn(`${shown(site.host)} ${decisionInWords(decision)}.`) : NOTHING_WAITS;
   }
 
   async function skip() {
-    const site = line.skip();
+    const site = queue.skip();
     return site ? moveOn(`${shown(site.host)} skipped.`) : NOTHING_WAITS;
   }
 
   async function undo() {
-    const site = await line.undo();
+    const site = await queue.undo();
     return site ? moveOn(`The decision on ${shown(site.host)} is undone.`) : 'There is no decision to undo.';
   }
 
   async function open() {
-    if (!line.first) return NOTHING_WAITS;
-    const { entrance } = await line.detailOf(line.first);
-    const address = webAddress(entrance) ?? webAddress(`http://${line.first.host}/`);
-    if (address === null) return 'Its address leads nowhere.';
+    if (!queue.first) return NOTHING_WAITS;
+    const { entrance } = await queue.detailOf(queue.first);
+    const address = webAddress(entrance) ?? webAddress(`http://${queue.first.host}/`);
+    if (address === null) return 'Its address cannot be opened.';
     window.open(address, '_blank', 'noopener,noreferrer');
     return undefined;
   }
@@ -65,29 +65,29 @@ export function queueView(scope, topic) {
     card.note.value = '';
     show();
     await scope.attempt(readMore);
-    return `${done} ${line.first ? `Next: ${shown(line.first.host)}.` : NOTHING_WAITS}`;
+    return `${done} ${queue.first ? `Next: ${shown(queue.first.host)}.` : NOTHING_WAITS}`;
   }
 
   async function readMore() {
-    const before = line.first;
-    await line.readMore();
-    if (line.first !== before || !before) show();
+    const before = queue.first;
+    await queue.readMore();
+    if (queue.first !== before || !before) show();
     else showProgress();
   }
 
   function show() {
-    const site = line.first;
+    const site = queue.first;
     showProgress();
-    card.update(site, line.counts.skipped);
-    // Another site may be shown by the time its evidence comes.
-    if (site) scope.once(async () => card.explain(await line.detailOf(site), () => line.first === site));
+    card.update(site, queue.counts.skipped);
+    // Another site may be shown by the time the evidence arrives.
+    if (site) scope.once(async () => card.explain(await queue.detailOf(site), () => queue.first === site));
   }
 
   function showProgress() {
-    const { decided, skipped, waiting } = line.counts;
+    const { decided, skipped, waiting } = queue.counts;
     const text = `${counted(decided, 'decision')}, ${whole(skipped)} skipped, ${whole(waiting)} waiting here`;
     setText(progress, text);
-    next.replaceChildren(...line.upcoming.map(nextItem));
+    next.replaceChildren(...queue.upcoming.map(nextItem));
   }
 
   const onKey = (event) => keys.input.checked && isShortcut(event) && perform(event.key);
@@ -99,9 +99,9 @@ export function queueView(scope, topic) {
   };
 }
 
-const NOTHING_WAITS = 'No site waits here.';
+const NOTHING_WAITS = 'No site is waiting.';
 
-/** Runs actions by their keys; a key held down must not decide about sites nobody has seen. */
+/** Runs actions by their keys; a key held down must not decide about sites not seen yet. */
 function oneAtATime(actions) {
   let isBusy = false;
   return async (key) => {
@@ -115,13 +115,13 @@ function oneAtATime(actions) {
   };
 }
 
-// === the sites that wait ===
+// === waiting sites ===
 
 /**
  * Invariant: the first site is the one shown. It leaves when the daemon has recorded the decision, or
  * when it is skipped, and comes back when the decision is undone.
  */
-class WaitingLine {
+class WaitingSites {
   #topic;
   #signal;
   #waiting = [];
@@ -147,7 +147,7 @@ class WaitingLine {
     return { decided, skipped, waiting };
   }
 
-  /** Records the decision on the first site, and gives that site, if there is one. */
+  /** Records the decision on the first site, and returns that site, if any. */
   async decide(decision, note) {
     if (!this.first) return undefined;
     await write('PUT', this.#decisionOn(this.first), { decision, note });
@@ -160,7 +160,7 @@ class WaitingLine {
     return this.#waiting.shift();
   }
 
-  /** Withdraws the last decision, and gives its site, if there is one. */
+  /** Withdraws the last decision, and returns its site, if any. */
   async undo() {
     if (this.#decided.length === 0) return undefined;
     await write('DELETE', this.#decisionOn(this.#decided.at(-1)));
@@ -168,7 +168,7 @@ class WaitingLine {
     return this.first;
   }
 
-  /** Fills the line if it is short. Skipped sites still wait at the daemon, so that many more are asked for. */
+  /** Refills the queue. The daemon still returns skipped sites, so the limit is raised by their number. */
   async readMore() {
     if (this.#waiting.length >= FEW) return;
     const limit = AT_ONCE + this.#skipped.size;
@@ -177,7 +177,7 @@ class WaitingLine {
     this.#waiting.push(...sites.filter(({ host }) => !known.has(host) && !this.#skipped.has(host)));
   }
 
-  /** All that is known about a site; it is read once, and read for the next site at the same time. */
+  /** The details of a site, read once; those of the next site are prefetched. */
   detailOf(site) {
     const following = this.#waiting[this.#waiting.indexOf(site) + 1];
     if (following) this.#read(following.host).catch(() => {});
@@ -188,7 +188,7 @@ class WaitingLine {
     if (!this.#details.has(host)) {
       const path = withQuery(v1('sites', host), { topic: this.#topic });
       const reading = read(path, this.#signal).then(({ topics }) => topics[0] ?? {});
-      // What failed may succeed the next time.
+      // A failed read must not stay in the cache.
       reading.catch(() => this.#details.delete(host));
       this.#details.set(host, reading);
     }
@@ -200,7 +200,7 @@ class WaitingLine {
   }
 }
 
-// === what is shown ===
+// === layout ===
 
 function layout(topic, { perform, progress, card, next, keys, help }) {
   const buttons = ACTIONS.map(({ key, name, kind }) => {
@@ -213,7 +213,7 @@ function layout(topic, { perform, progress, card, next, keys, help }) {
     'div',
     {},
     h('h1', {}, 'Editors’ queue: ', foreign(topic)),
-    h('p', { class: 'lead' }, 'Sites without a decision, those that teach the most first. ', back),
+    h('p', { class: 'lead' }, 'Sites without a decision, those that teach the model most first. ', back),
     h(
       'div',
       { class: 'queue' },
@@ -227,7 +227,7 @@ function layout(topic, { perform, progress, card, next, keys, help }) {
 const nextItem = (site) =>
   h('li', {}, hostLink(site.host), h('span', { class: 'hint' }, ` ${confidence(site.confidence)}`));
 
-/** The site to decide about; what is in it changes, the card stays. */
+/** The site to decide about; one card, updated in place. */
 function currentCard() {
   const heading = h('h2', {}, '…');
   const entrance = h('p');
@@ -243,7 +243,7 @@ function currentCard() {
     entrance.replaceChildren();
     evidence.replaceChildren();
     noteField.hidden = !site;
-    heading.replaceChildren(site ? hostLink(site.host) : 'No site waits');
+    heading.replaceChildren(site ? hostLink(site.host) : 'No site is waiting');
     head.replaceChildren(site ? siteFacts(site) : h('p', {}, whyNone(skipped)));
   }
 
@@ -265,12 +265,12 @@ const siteFacts = (site) =>
 
 const whyNone = (skipped) =>
   skipped === 0
-    ? 'All are decided. More will come as the crawl goes on.'
-    : `All others are decided; ${counted(skipped, 'site')} skipped here will be offered again the next time.`;
+    ? 'All sites are decided. More will come as the crawl goes on.'
+    : `All others are decided; ${counted(skipped, 'skipped site')} will be offered again next time.`;
 
 // === keys ===
 
-/** Whether a key is meant for the queue: not while typing, in a dialog, held down, or with a modifier. */
+/** Whether a key is a shortcut: not while typing, in a dialog, held down, or with a modifier. */
 function isShortcut({ target, repeat, ctrlKey, metaKey, altKey }) {
   const isTyping = target.closest('input:not([type=checkbox]), textarea, select, [contenteditable]');
   const hasDialog = document.querySelector('dialog[open]') !== null;
@@ -287,14 +287,14 @@ function helpDialog() {
   return dialog;
 }
 
-/** Single keys can get in the way of other software; they can be switched off, and stay so. */
+/** Single-key shortcuts can conflict with other software; the choice to switch them off is stored. */
 function keySwitch() {
   const input = h('input', { type: 'checkbox', id: 'queue-keys' });
-  input.checked = localStorage.getItem(KEPT_AS) !== 'off';
+  input.checked = localStorage.getItem(STORAGE_KEY) !== 'off';
   input.addEventListener('change', () => {
-    localStorage.setItem(KEPT_AS, input.checked ? 'on' : 'off');
-    tell(input.checked ? 'Keys are on.' : 'Keys are off.');
+    localStorage.setItem(STORAGE_KEY, input.checked ? 'on' : 'off');
+    announce(input.checked ? 'Shortcuts are on.' : 'Shortcuts are off.');
   });
-  const label = h('label', { for: 'queue-keys' }, 'Single keys (press ? for help)');
+  const label = h('label', { for: 'queue-keys' }, 'Single keys as shortcuts (press ? for help)');
   return { input, node: h('p', { class: 'switch' }, input, label) };
 }

@@ -1,4 +1,4 @@
-// `#/site/HOST`: why a site is, or is not, on the list of each topic, and what an editor decides.
+// `#/site/HOST`: the verdict, evidence and decision on a site for each topic, and blocking it.
 
 import { read, v1, write } from './api.js';
 import { facts, field, foreign, form, h, keyed, moment, outLink, routeTo, setText } from './elements.js';
@@ -13,13 +13,13 @@ export function siteView(scope, host) {
   const sections = h('div');
   const node = h('div', {}, h('h1', {}, foreign(host)), entrance, block.node, sections);
 
-  let asked = 0;
+  let latestRequest = 0;
   async function refresh(signal) {
-    asked += 1;
-    const mine = asked;
+    latestRequest += 1;
+    const request = latestRequest;
     const site = await read(v1('sites', host), signal);
-    // What was read before a change must not be shown after it.
-    if (mine !== asked) return;
+    // A response from before a change must not be shown after it.
+    if (request !== latestRequest) return;
     if (entrance.childNodes.length === 0)
       entrance.append(outLink(site.topics[0]?.entrance ?? `http://${host}/`));
     block.update(site.blocked);
@@ -58,7 +58,7 @@ function topicSection(topic, host, refresh) {
     if (headNow !== headShown) head.replaceChildren(detailFacts(detail));
     headShown = headNow;
     decision.update(detail.decision);
-    // Whoever reads there with the keyboard keeps what is there.
+    // A keyboard user must not lose the focused element.
     if (evidenceNow === evidenceShown || evidence.contains(document.activeElement)) return;
     evidenceShown = evidenceNow;
     evidence.replaceChildren(...evidenceBlocks(detail));
@@ -78,7 +78,7 @@ function detailFacts(detail) {
     ['Recommended', `by ${counted(detail.edges, 'site')} of ${counted(detail.domains, 'domain')}`],
     detail.recheck && ['Recheck due', moment(detail.recheck)],
     detail.address && ['Address', shown(detail.address)],
-    detail.start && ['Start site', 'yes, so never counted as a find'],
+    detail.start && ['Start site', 'yes, so not counted as a find'],
     ['On the list', detail.listed ? 'yes' : 'no'],
   ];
   return facts(pairs.filter(Boolean));
@@ -88,7 +88,7 @@ function detailFacts(detail) {
 
 function decisionPart(topic, host, refresh) {
   const path = v1('topics', topic, 'sites', host, 'decision');
-  const told = h('p', { class: 'decided' });
+  const status = h('p', { class: 'decided' });
   const note = h('input', { type: 'text', autocomplete: 'off', maxlength: 500 });
   const withdraw = h('button', { type: 'button', class: 'quiet', click: () => act(takeBack) }, 'Withdraw');
   const recheck = h('button', { type: 'button', class: 'quiet', click: () => act(visitAgain) }, 'Recheck');
@@ -129,12 +129,12 @@ function decisionPart(topic, host, refresh) {
   let shownNow = null;
 
   function update(decision) {
-    // It may have the focus; a button that is only marked keeps it.
+    // `disabled` would take the focus away.
     withdraw.setAttribute('aria-disabled', String(!decision));
     const now = JSON.stringify(decision ?? null);
     if (now === shownNow) return;
     shownNow = now;
-    told.replaceChildren(
+    status.replaceChildren(
       'Editors: ',
       ...(decision
         ? [
@@ -147,15 +147,15 @@ function decisionPart(topic, host, refresh) {
         : ['no decision yet.']),
     );
   }
-  return { node: h('div', {}, told, controls), update };
+  return { node: h('div', {}, status, controls), update };
 }
 
 // === blocks ===
 
 function blockPart(host, refresh) {
-  const told = h('p', { class: 'blocked', hidden: true });
+  const status = h('p', { class: 'blocked', hidden: true });
   const note = h('input', { type: 'text', autocomplete: 'off', maxlength: 500 });
-  const noteField = field('Why', note);
+  const noteField = field('Reason', note);
   const button = h('button', { type: 'submit', class: 'quiet' });
   const summary = h('summary');
   let isBlocked = false;
@@ -169,14 +169,14 @@ function blockPart(host, refresh) {
     await refresh();
     return wasBlocked
       ? `${shown(host)} is no longer blocked.`
-      : `${shown(host)} is blocked: never visited, on no list.`;
+      : `${shown(host)} is blocked: it is not visited, and on no list.`;
   }
 
   function update(blocked) {
     isBlocked = Boolean(blocked);
-    told.hidden = !isBlocked;
+    status.hidden = !isBlocked;
     if (isBlocked)
-      told.replaceChildren(
+      status.replaceChildren(
         'Blocked since ',
         moment(blocked.at),
         blocked.note ? ': ' : '',
@@ -198,11 +198,11 @@ function blockPart(host, refresh) {
       h(
         'p',
         { class: 'hint' },
-        'A blocked site is never visited, and leaves the lists of all topics at once.',
+        'A blocked site is not visited, and leaves the lists of all topics at once.',
       ),
       noteField,
       button,
     ),
   );
-  return { node: h('div', {}, told, controls), update };
+  return { node: h('div', {}, status, controls), update };
 }

@@ -1,12 +1,12 @@
-// Lists of judged sites: one table, and walking through the daemon's pages of them.
+// Lists of judged sites: the table, and reading the daemon's batches.
 
 import { read, v1, withQuery } from './api.js';
 import { h, hostLink, keyed, moment, routeTo, table } from './elements.js';
 import { confidenceMark, decisionMark, verdictMark } from './evidence.js';
 import { shown, whole } from './words.js';
 
-/** The daemon may answer with pages that hold no fitting site; so many are looked through at once. */
-const MOST_PAGES = 12;
+/** Maximum number of batches read per call: a batch may hold no matching site and still not be the last. */
+const MAX_BATCHES = 12;
 
 /** A table of sites, newest first as a rule: `{ node, update(sites) }`. */
 export function siteTable(caption, { hasTopic }) {
@@ -24,7 +24,7 @@ export function siteTable(caption, { hasTopic }) {
   return { node, update };
 }
 
-/** A row is made anew when any of this changes. */
+/** A row is rebuilt when any of these changes. */
 const identity = ({ topic, host, seq, decision }) => JSON.stringify([topic, host, seq, decision]);
 
 const siteRow = (site, hasTopic) =>
@@ -45,12 +45,13 @@ const siteRow = (site, hasTopic) =>
     h('td', { class: 'moment' }, moment(site.judged_at)),
   );
 
-/** The next sites that fit: `{ sites, next }`; `next` is null at the end. Sites may be none before it. */
+/** The next matching sites: `{ sites, next }`; `next` is null at the end. `sites` may be empty before it. */
 export async function readSites(filters, cursor, signal) {
   let next = cursor;
-  for (let page = 1; ; page += 1) {
+  for (let batch = 1; ; batch += 1) {
     const answer = await read(withQuery(v1('sites'), { ...filters, order: 'newest', cursor: next }), signal);
     next = answer.next ?? null;
-    if (answer.sites.length > 0 || next === null || page === MOST_PAGES) return { sites: answer.sites, next };
+    const { sites } = answer;
+    if (sites.length > 0 || next === null || batch === MAX_BATCHES) return { sites, next };
   }
 }

@@ -61,7 +61,7 @@ function curvesSection(scope, topic) {
     [
       curveFigure({
         title: 'Harvest rate',
-        note: 'Relevant sites among those judged, over the last 1,000 pages. Higher is better.',
+        note: 'Share of relevant sites among those judged, over the last 1,000 pages. Higher is better.',
         valueName: 'Harvest rate',
         format: share,
         yLeast: 0.1,
@@ -130,7 +130,7 @@ function sitesSection(scope, topic) {
   const more = h('button', { type: 'button', hidden: true, click: () => act(() => extend(false)) }, 'More');
   let sites = [];
   let next = null;
-  let asked = 0;
+  let latestRequest = 0;
 
   const filters = () => ({
     topic,
@@ -141,13 +141,13 @@ function sitesSection(scope, topic) {
     limit: SITES_AT_ONCE,
   });
 
-  /** Shows further sites, or begins again with what the filters say now. */
+  /** Shows more sites, or with `isNew` starts over with the current filters. */
   async function extend(isNew) {
-    asked += 1;
-    const mine = asked;
+    latestRequest += 1;
+    const request = latestRequest;
     const answer = await readSites(filters(), isNew ? null : next, scope.signal);
-    // Filters may have changed while the daemon looked.
-    if (mine !== asked) return;
+    // Filters may have changed during the request.
+    if (request !== latestRequest) return;
     sites = isNew ? answer.sites : [...sites, ...answer.sites];
     next = answer.next;
     list.update(sites);
@@ -155,7 +155,7 @@ function sitesSection(scope, topic) {
     setText(
       count,
       next === null
-        ? `${counted(sites.length, 'site')}, all that fit.`
+        ? `${counted(sites.length, 'site')}, all that match.`
         : `${counted(sites.length, 'site')} shown; there may be more.`,
     );
   }
@@ -191,8 +191,8 @@ function trySection(topic) {
 
   async function attempt() {
     const body = { html: html.value || undefined, url: url.value.trim() || undefined };
-    if (!body.html && !body.url) return 'Paste a page or give its address first.';
-    // Without HTML the daemon asks the web, which only whoever has the token may cause.
+    if (!body.html && !body.url) return 'Paste a page or enter its address first.';
+    // Without HTML the daemon fetches the page, which needs the token.
     const tried = await write('POST', v1('topics', topic, 'try'), body, { isOpen: Boolean(body.html) });
     result.replaceChildren(...triedBlocks(tried));
     return `Page confidence ${confidence(tried.confidence)}.`;
@@ -202,7 +202,7 @@ function trySection(topic) {
     'section',
     { 'aria-labelledby': 'try' },
     h('h2', { id: 'try' }, 'Try a page'),
-    h('p', { class: 'hint' }, 'What would the model say? Nothing is kept.'),
+    h('p', { class: 'hint' }, 'Judges a page by the model of this topic. Nothing is stored.'),
     form(
       {},
       () => act(attempt),
@@ -215,14 +215,14 @@ function trySection(topic) {
 }
 
 function triedBlocks(tried) {
-  const speaks = tried.is_mute ? 'mute: too few known words to say anything' : 'speaks';
+  const speaks = tried.is_mute ? 'mute: too few known words to judge it' : 'speaks';
   const alone = tried.would_decide
     ? verdictMark({ verdict: tried.would_decide })
-    : 'more pages would be read';
+    : 'undecided: more pages would be read';
   const pairs = [
     ['Page confidence', confidence(tried.confidence)],
     ['The page', speaks],
-    ['If it were alone', alone],
+    ['Verdict by this page alone', alone],
     ['Title', foreign(tried.title || 'none')],
     ['Language', label(tried.language ?? 'not known')],
     ['Known words', whole(tried.known_terms)],
@@ -236,11 +236,11 @@ function startsSection(topic) {
   const sites = h('textarea', { rows: 5, spellcheck: 'false', autocapitalize: 'none' });
 
   async function add() {
-    const named = sites.value.split(/\s+/).filter(Boolean);
-    if (named.length === 0) return 'Name at least one site first.';
-    const answer = await write('POST', v1('topics', topic, 'starts'), { sites: named });
+    const entered = sites.value.split(/\s+/).filter(Boolean);
+    if (entered.length === 0) return 'Enter at least one site first.';
+    const answer = await write('POST', v1('topics', topic, 'starts'), { sites: entered });
     sites.value = '';
-    return `${counted(answer.new, 'new start site')}, ${whole(answer.known)} known before.`;
+    return `${counted(answer.new, 'new start site')}, ${whole(answer.known)} already known.`;
   }
 
   return h(
@@ -251,7 +251,7 @@ function startsSection(topic) {
     form(
       {},
       () => act(add),
-      field('Hosts or addresses, one on a line', sites),
+      field('Hosts or addresses, one per line', sites),
       h('button', { type: 'submit' }, 'Add'),
     ),
   );

@@ -1,10 +1,10 @@
-// `#/`: how all topics stand, what was judged last, what fetching met, and a search by host.
+// `#/`: all topics, recent verdicts, outcomes of fetches, and a search by host.
 
 import { read, v1, write } from './api.js';
 import { bar, barTable } from './charts.js';
 import { foreign, form, h, hostLink, keyed, routeTo, setText, field } from './elements.js';
 import { verdictMark } from './evidence.js';
-import { act, hearStatus, tell, whenSettled } from './live.js';
+import { act, announce, onStatus, whenSettled } from './live.js';
 import { readSites, siteTable } from './site_list.js';
 import { confidence, counted, label, pprs, share, shown, stateInWords, whole } from './words.js';
 
@@ -16,7 +16,7 @@ export function topicsView(scope) {
   const nothing = h(
     'p',
     { hidden: true },
-    'The daemon crawls for no topic. Its settings name them, in [service].',
+    'The daemon has no topics. Name them in [service] of its settings.',
   );
   const recent = siteTable('Recent verdicts', { hasTopic: true });
   const fetches = barTable('Outcomes of fetches', 'Outcome', 'Fetches', whole);
@@ -43,7 +43,7 @@ export function topicsView(scope) {
           'section',
           { 'aria-labelledby': 'fetches' },
           h('h2', { id: 'fetches' }, 'Fetches'),
-          h('p', { class: 'hint' }, 'What asking for pages came to, since the daemon started.'),
+          h('p', { class: 'hint' }, 'Outcomes of page requests since the daemon started.'),
           fetches.node,
         ),
       ),
@@ -57,10 +57,10 @@ export function topicsView(scope) {
   });
   scope.every(5, async (signal) => {
     const { sites } = await readSites({ limit: RECENT }, null, signal);
-    // Whoever walks through them with the keyboard keeps the one that has the focus.
+    // A keyboard user must not lose the focused row.
     if (!recent.node.contains(document.activeElement)) recent.update(sites.slice(0, RECENT));
   });
-  hearStatus(scope.signal, (status) => fetches.update(outcomes(status.fetches)));
+  onStatus(scope.signal, (status) => fetches.update(outcomes(status.fetches)));
   return { title: 'Topics', node };
 }
 
@@ -74,7 +74,7 @@ function outcomes(fetches) {
   return items.sort((one, other) => other.value - one.value || one.key.localeCompare(other.key));
 }
 
-// === how a topic stands ===
+// === the summary of a topic ===
 
 function topicCard(topic) {
   const summary = topicSummary();
@@ -99,7 +99,7 @@ function topicCard(topic) {
   return { node, update };
 }
 
-const FIGURES = [
+const TOTALS = [
   ['Relevant', 'relevant'],
   ['Irrelevant', 'irrelevant'],
   ['Undecided', 'undecided'],
@@ -115,13 +115,13 @@ const WINDOWS = [
   ['last_5000', 'Last 5,000'],
 ];
 
-/** State, finds and figures of a topic: `{ node, update(topic) }`. */
+/** State, finds and totals of a topic: `{ node, update(topic) }`. */
 export function topicSummary() {
   const state = h('p', { class: 'state' });
   const finds = h('strong');
   const wanted = h('span');
   const progress = bar('for');
-  const values = FIGURES.map(() => h('dd'));
+  const values = TOTALS.map(() => h('dd'));
   const rates = ratesTable();
   const node = h(
     'div',
@@ -132,7 +132,7 @@ export function topicSummary() {
     h(
       'dl',
       { class: 'figures' },
-      FIGURES.map(([name], index) => h('div', {}, h('dt', {}, name), values[index])),
+      TOTALS.map(([name], index) => h('div', {}, h('dt', {}, name), values[index])),
     ),
     rates.node,
   );
@@ -148,7 +148,7 @@ export function topicSummary() {
     );
     progress.node.classList.toggle('absent', topic.wanted === null);
     progress.update(topic.finds / topic.wanted);
-    FIGURES.forEach(([, key], index) => setText(values[index], whole(topic[key])));
+    TOTALS.forEach(([, key], index) => setText(values[index], whole(topic[key])));
     rates.update(topic);
   };
   return { node, update };
@@ -161,7 +161,7 @@ function ratesTable() {
     return { cells, node: h('tr', {}, h('th', { scope: 'row' }, h('abbr', { title }, name)), cells) };
   };
   const cost = row('pprs', 'pages per relevant site');
-  const rate = row('harvest', 'harvest rate: relevant sites among those judged');
+  const rate = row('harvest', 'harvest rate: share of relevant sites among those judged');
   const heads = h(
     'tr',
     {},
@@ -188,7 +188,7 @@ function ratesTable() {
   return { node, update };
 }
 
-/** Pauses a topic, or lets it go on; one button, so that focus stays on it. */
+/** Pauses or resumes a topic; one button, so that it keeps the focus. */
 export function pauseButton() {
   let topic;
   const node = h('button', { type: 'button', class: 'writes quiet', click: () => act(toggle) });
@@ -228,13 +228,15 @@ function searchSection(scope) {
       return;
     }
     const { sites } = await readSites({ host: prefix, limit: FOUND_AT_ONCE }, null, scope.signal);
-    // An older answer may come after a newer one.
+    // An older response may arrive after a newer one.
     if (latest !== prefix) return;
     results.replaceChildren(
       ...sites.slice(0, FOUND_AT_ONCE).map(foundItem),
-      h('li', {}, 'All that is known about ', hostLink(prefix)),
+      h('li', {}, 'Everything known about ', hostLink(prefix)),
     );
-    tell(sites.length === 0 ? 'No judged site begins like that.' : `${counted(sites.length, 'site')} found.`);
+    announce(
+      sites.length === 0 ? 'No judged site begins with that.' : `${counted(sites.length, 'site')} found.`,
+    );
   }
 
   return h(

@@ -1,25 +1,25 @@
-// Numbers, times and the daemon's labels, in words a person reads.
+// Formats numbers, times and the daemon's labels for people.
 //
-// Everything that came from the web passes through `shown` before it is put anywhere.
+// All text from the web passes through `shown` before it is displayed.
 
 const WHOLE = new Intl.NumberFormat('en');
 const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const DAY_AND_CLOCK = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
-/** Stands where a number is not known. */
+/** Shown in place of an unknown number. */
 export const UNKNOWN = '–';
 
-/** Longer texts from the web are cut here: they are hints, and a page of one word helps nobody. */
-const LONGEST = 240;
+/** Maximum length of a text from the web, in characters. */
+const MAX_LENGTH = 240;
 
-/** Controls, line separators, and what turns the direction of text around and so disguises it. */
+/** Control characters, line separators, and bidirectional overrides, which can disguise text. */
 const DISGUISES = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Text from the web, harmless to the eye. */
+/** Text from the web, without characters that disguise it, and cut to `MAX_LENGTH`. */
 export function shown(text) {
   const plain = String(text ?? '').replace(DISGUISES, '\ufffd');
   const letters = Array.from(plain);
-  return letters.length > LONGEST ? `${letters.slice(0, LONGEST).join('')}…` : plain;
+  return letters.length > MAX_LENGTH ? `${letters.slice(0, MAX_LENGTH).join('')}…` : plain;
 }
 
 // === numbers ===
@@ -39,13 +39,13 @@ export const whole = formatted((value) => WHOLE.format(value));
 /** Pages per relevant site. */
 export const pprs = fixed(1);
 
-/** Shares: harvest rates, and marks on axes from 0 to 1. */
+/** Shares: harvest rates, and axes from 0 to 1. */
 export const share = fixed(2);
 
-/** Confidences, ranks and weights of edges, as the command line prints them. */
+/** Confidences, ranks and edge weights, as the command line prints them. */
 export const confidence = fixed(3);
 
-/** Weights of words: their sign says for or against. */
+/** Weights of words: positive for the topic, negative against it. */
 export const signed = formatted((value) => (value < 0 ? '−' : '+') + fixed(2)(Math.abs(value)));
 
 export const bytes = formatted((value) => {
@@ -66,40 +66,40 @@ export const utc = (date) => `${date.toISOString().slice(0, 19).replace('T', ' '
 // === labels ===
 
 const IDLE = {
-  wanted_reached: 'idle: as many sites as were wanted are found',
+  wanted_reached: 'idle: found as many sites as were wanted',
   border_empty: 'idle: the border is empty',
-  pprs_bad: 'idle: each relevant site costs too many pages now',
-  low_disk: 'idle: too little room on the disk',
+  pprs_bad: 'idle: too many pages per relevant site',
+  low_disk: 'idle: too little free disk space',
   paused: 'paused',
 };
 
-/** What a topic does, and why. */
+/** The state of a topic with its reason. */
 export function stateInWords({ state, reason, trouble_advice: advice }) {
   if (state === 'crawling' && advice) return `waiting: ${shown(advice)}`;
   if (state === 'idle') return IDLE[reason] ?? `idle: ${label(reason)}`;
   if (state !== 'draining') return label(state);
   return reason === 'paused'
-    ? 'pausing: visits under way go on to their end'
-    : 'draining: visits under way go on to their end';
+    ? 'pausing: waiting for the visits under way'
+    : 'draining: waiting for the visits under way';
 }
 
 const LABELS = {
   no_host: 'no such host',
   dns_failed: 'name server failed',
-  connect_timeout: 'connecting took too long',
-  tls_failed: 'encryption failed',
+  connect_timeout: 'connection timed out',
+  tls_failed: 'TLS failed',
   bad_certificate: 'bad certificate',
-  expired_certificate: 'certificate out of date',
-  forbidden_address: 'address not allowed',
-  forbidden_port: 'port not allowed',
-  disallowed: 'not allowed by robots.txt',
-  timeout: 'took too long',
-  nothing_spoke: 'no page spoke',
+  expired_certificate: 'expired certificate',
+  forbidden_address: 'forbidden address',
+  forbidden_port: 'forbidden port',
+  disallowed: 'disallowed by robots.txt',
+  timeout: 'timed out',
+  nothing_spoke: 'only mute pages',
   address_full: 'too many sites at one address',
-  poison: 'the crawler died here again and again',
-  '2xx': 'answered (2xx)',
+  poison: 'the crawler crashed here repeatedly',
+  '2xx': 'success (2xx)',
   '3xx': 'redirect (3xx)',
-  '4xx': 'no page (4xx)',
+  '4xx': 'client error (4xx)',
   '5xx': 'server error (5xx)',
 };
 
