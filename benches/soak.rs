@@ -81,7 +81,7 @@ const SEED: u64 = 1;
 
 const TOPIC: &str = "sailing";
 
-/// From so many sites the topic is learned, and so many of other things.
+/// Number of sites that the topic is learned from, and of others.
 const LEARNED: (usize, usize) = (15, 90);
 
 const CONDITIONS: Conditions = Conditions {
@@ -89,7 +89,7 @@ const CONDITIONS: Conditions = Conditions {
     faults: 0.005,
 };
 
-/// A sample is taken so many times.
+/// Number of samples.
 const SAMPLES: u64 = 100;
 
 /// The first part of the way, in which caches fill and pools grow.
@@ -225,13 +225,13 @@ impl Options {
         }];
         fetch.politeness.pause = Duration::ZERO;
         fetch.politeness.address_interval = Duration::ZERO;
-        // Who is put off is to be seen again before the end.
+        // Deferred sites are visited again before the end.
         fetch.politeness.come_back = Duration::from_mins(1);
         // Some answers never come.
         fetch.limits.first_byte = Duration::from_secs(2);
         fetch.limits.connections = fetch.limits.connections.max(self.crawlers);
         settings.external.crawlers = self.crawlers;
-        // However dear relevant sites become.
+        // Pages per relevant site do not end the crawl.
         settings.external.pprs_factor = 1e6;
         settings
     }
@@ -640,7 +640,7 @@ fn slope(samples: &[Sample], along: impl Fn(&Sample) -> f64, up: impl Fn(&Sample
 
 // === the server ===
 
-/// Runs in the process of the server: prints its address, and ends when nobody listens.
+/// Runs in the process of the server: prints its address, and ends when its input is closed.
 fn serve(sites: u64) {
     let (_, most) = rlimit::Resource::NOFILE.get().expect("a limit");
     let raised = rlimit::Resource::NOFILE.set(most, most);

@@ -31,22 +31,22 @@
 //!
 //! | change | place |
 //! |---|---|
-//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`], and its name in `config::Strategy` |
-//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], named by a `BorderOrdering` |
-//! | storage engine | an ordered map: [`store`]`/engine.rs` and `sled_engine.rs`; a database of its own: the traits [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`]; either way a line in `tests/behaviour/stores.rs` |
-//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], put together with host lists and recorder in `fetch/source.rs` |
+//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`] and its supertrait [`store::Ranking`], and its name in `config::Strategy`; to compare it, the lists of `lab/crawl_truth.rs` and `lab/crawl_curves.rs` |
+//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], returned by `page_ordering` of a `BorderOrdering` |
+//! | storage engine | an ordered map: implement `DiskEngine` of `store/engine.rs` as `sled_engine.rs` does, named by `DefaultEngine` in `key_value_store.rs`; a database: implement [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`] and [`store::DumpStore`]; either way a function in `STORES` of `tests/behaviour/stores.rs` |
+//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`] |
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
-//! | content encoding | `fetch/body.rs` |
+//! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS` |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | when a visit ends | `internal/mod.rs` (`reason_to_stop`) |
 //! | when a crawl ends | `external/mod.rs` (`reason_to_end`) |
-//! | Prometheus metric | `metrics.rs` of the room that counts it, and the table in `docs/operations.md` |
-//! | API endpoint | a function in `service/api/`, and a line in `service/api/mod.rs` |
+//! | Prometheus metric | `metrics.rs` of the room that counts it, or of the next room that may import [`telemetry`]; the table in `docs/operations.md`, and `tests/golden/figures.txt` |
+//! | API endpoint | a function in `service/api/`, a line in `service/api/mod.rs`, and `docs/api.md` |
 //! | dashboard | `service/dashboard/` |
 //! | field of a judged site (list, feed, API, `inspect`) | `verdicts/view.rs` |
 //! | setting | `config/`, and its comment in `config.toml` |
-//! | measure or table of an evaluation | `lab/`, printed by `cli/evaluate/` |
+//! | measure or table of an evaluation | `lab/table_two.rs` (classifier), `lab/crawl_curves.rs` (crawl), `lab/crawl_truth.rs` (generated), `lab/likeness.rs`; printed by the file of that name in `cli/evaluate/` |
 //! | reason, outcome, undecided kind | `web/reason.rs`, `web/verdict.rs` |
 //!
 //! # The walk of a page's bytes

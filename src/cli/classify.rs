@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::config::Settings;
+use crate::external::ordering;
 use crate::internal::InternalCrawler;
 use crate::web::{
     PageStep, SiteReport, SiteVisit, StepOutcome, TellingWord, UndecidedReason, Verdict,
@@ -86,7 +87,8 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         Arc::new(model),
         settings.internal,
         sources::parse_limits(settings),
-    );
+    )
+    .with_page_ordering(ordering(&settings.external).page_ordering());
     let hosts = Hosts::open(arguments)?;
     let mut out = Printer {
         out: BufWriter::new(io::stdout().lock()),

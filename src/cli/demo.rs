@@ -440,18 +440,18 @@ impl Demo {
     /// The sites found, in order, with the words that decided. Start sites do not count, but
     /// other training sites that are judged relevant do: as mistakes.
     fn found(&self, store: &KeyValueStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
-        const PORTION: usize = 1_000;
+        const BATCH: usize = 1_000;
         let starts: Vec<&SiteId> = self.starts().collect();
         sources::runtime()?.block_on(async {
             let topic = sources::topic_of(store, Some(self.topic)).await?;
             let (mut found, mut after) = (Vec::new(), 0);
             loop {
-                let portion = store.judged(topic, after, PORTION).await?;
-                let Some(last) = portion.last() else {
+                let batch = store.judged(topic, after, BATCH).await?;
+                let Some(last) = batch.last() else {
                     return Ok(found);
                 };
                 after = last.seq;
-                for judged in portion {
+                for judged in batch {
                     if !judged.verdict.is_relevant() || starts.contains(&&judged.site) {
                         continue;
                     }

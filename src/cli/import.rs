@@ -21,7 +21,7 @@ Examples:
   zcat backup.jsonl.gz | sitescout import - --state new";
 
 /// Records written per batch.
-const PORTION: usize = 1_000;
+const BATCH: usize = 1_000;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 /// Reads a dump to its end, and returns the number of its records.
 fn load(source: Box<dyn BufRead>, name: &str, import: &mut Import) -> anyhow::Result<u64> {
     let mut records = 0_u64;
-    let mut portion = Vec::new();
+    let mut batch = Vec::new();
     for (number, line) in (1..).zip(source.lines()) {
         let line = line.with_context(|| format!("cannot read {name}"))?;
         let line: DumpLine =
@@ -74,13 +74,13 @@ fn load(source: Box<dyn BufRead>, name: &str, import: &mut Import) -> anyhow::Re
                 wanted == records,
                 "{name} has {records} records and should have {wanted}"
             );
-            import.load(portion)?;
+            import.load(batch)?;
             return Ok(records);
         }
-        portion.push(line);
+        batch.push(line);
         records += 1;
-        if portion.len() >= PORTION {
-            import.load(std::mem::take(&mut portion))?;
+        if batch.len() >= BATCH {
+            import.load(std::mem::take(&mut batch))?;
         }
     }
     bail!("{name} breaks off after {records} records")

@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         anyhow::Ok((name, store.site(topic, &arguments.host).await?))
     })?;
     let Some(file) = file else {
-        bail!("{} was never heard of", arguments.host);
+        bail!("{} is not known", arguments.host);
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if arguments.json {

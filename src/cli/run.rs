@@ -159,7 +159,7 @@ fn token(settings: &ApiSettings) -> anyhow::Result<Option<Token>> {
         }
         ensure!(
             !settings.reads_need_token,
-            "nobody could read the API: `reads_need_token` in [api] needs `token_file` beside it"
+            "no client could read the API: `reads_need_token` in [api] needs `token_file`"
         );
         return Ok(None);
     };

@@ -224,7 +224,7 @@ struct Edits {
 }
 
 fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Result<Edits> {
-    const PORTION: usize = 1_000;
+    const BATCH: usize = 1_000;
     let store = sources::open_store(state, settings).map_err(|error| {
         let locked = matches!(error.downcast_ref(), Some(StoreError::Locked(_)));
         let hint = "ask the daemon that has it open: curl -s \
@@ -237,15 +237,14 @@ fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Res
         let blocks = store.all_blocks().await?;
         let (mut decisions, mut after) = (Vec::new(), None);
         loop {
-            let portion = store.decisions(topic, after, PORTION).await?;
-            let Some((last, _)) = portion.last() else {
+            let batch = store.decisions(topic, after, BATCH).await?;
+            let Some((last, _)) = batch.last() else {
                 return Ok(Edits { decisions, blocks });
             };
             after = Some(last.clone());
-            let portion = portion.into_iter();
-            decisions.extend(
-                portion.map(|(site, decision)| (site, decision.opinion == Opinion::Accept)),
-            );
+            let batch = batch.into_iter();
+            decisions
+                .extend(batch.map(|(site, decision)| (site, decision.opinion == Opinion::Accept)));
         }
     })
 }

@@ -92,7 +92,7 @@ impl CrawlMetrics {
             ),
             panics: counters(
                 "sitescout_visit_panics_total",
-                "Visits that broke off by a fault of ours; their sites are undecided",
+                "Visits that panicked; their sites are undecided",
                 &["topic"],
             ),
             challenged: counters(

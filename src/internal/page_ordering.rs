@@ -13,7 +13,7 @@ use crate::web::{PageKind, PageUrl};
 
 /// In which order the pages of a site are read.
 pub trait PageOrdering: fmt::Debug + Send + Sync {
-    /// The name shown in tables.
+    /// A name for tables of experiments.
     fn name(&self) -> &'static str;
 
     /// The rank of a waiting page; the greatest is read first.

@@ -176,11 +176,18 @@ impl TruthExperiment {
 
 impl FoundSites {
     fn add(&mut self, other: &Self) {
-        self.crawls += other.crawls;
-        self.pages += other.pages;
-        self.decided += other.decided;
-        self.found += other.found;
-        self.right += other.right;
+        let Self {
+            crawls,
+            pages,
+            decided,
+            found,
+            right,
+        } = other;
+        self.crawls += crawls;
+        self.pages += pages;
+        self.decided += decided;
+        self.found += found;
+        self.right += right;
     }
 
     /// Share of the sites found that are of the topic; none if nothing was found.

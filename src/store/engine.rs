@@ -12,6 +12,8 @@ use std::sync::{PoisonError, RwLock};
 use crate::config::StoreSettings;
 
 use super::StoreError;
+use super::keys;
+use super::store_directory::StoreDirectory;
 
 /// A key and its value.
 pub(super) type Entry = (Vec<u8>, Vec<u8>);
@@ -53,24 +55,48 @@ pub(super) trait Engine: Send + Sync + 'static {
     fn note_end(&self) {}
 }
 
-/// The life cycle of an engine that keeps its records in a directory.
-///
-/// A store that was marked as ready and has lost its records is refused, and so is one whose import
-/// was not finished.
+/// An engine that keeps its records in a directory.
 pub(super) trait DiskEngine: Engine + Sized {
-    /// Whether there is a store in a directory.
-    fn is_in(directory: &Path) -> bool;
+    /// Opens the records in a directory, or creates them.
+    fn open_in(directory: StoreDirectory, settings: &StoreSettings) -> Result<Self, StoreError>;
+
+    fn directory(&self) -> &StoreDirectory;
+
+    /// Makes new files durable, as far as [`Engine::sync`] does not.
+    fn sync_new_files(&self) -> Result<(), StoreError>;
 
     /// Opens the store in a directory, or creates one, which is not marked as ready yet.
-    fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError>;
+    fn open(path: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        open_by(path, |directory| Self::open_in(directory, settings))
+    }
+
+    /// Creates a store that cannot be opened until [`StoreDirectory::finish_import`].
+    fn begin_import(path: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::open_in(StoreDirectory::begin_import(path)?, settings)
+    }
 
     /// Marks that the first record was synced. From now on an empty store is an error.
-    fn mark_ready(&self) -> Result<(), StoreError>;
+    fn mark_ready(&self) -> Result<(), StoreError> {
+        if self.directory().is_ready()? {
+            return Ok(());
+        }
+        self.sync_new_files()?;
+        self.directory().mark_ready()
+    }
+}
 
-    /// Creates a store that cannot be opened until [`Self::finish_import`].
-    fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError>;
-
-    fn finish_import(directory: &Path) -> Result<(), StoreError>;
+/// Opens a store by a function. One whose import was not finished is refused, and so is one that was
+/// ready and has lost its records.
+pub(super) fn open_by<E: DiskEngine>(
+    path: &Path,
+    open: impl FnOnce(StoreDirectory) -> Result<E, StoreError>,
+) -> Result<E, StoreError> {
+    StoreDirectory::refuse_half_import(path)?;
+    let engine = open(StoreDirectory::claim(path)?)?;
+    if engine.directory().is_ready()? && engine.get(keys::STORE)?.is_none() {
+        return Err(StoreError::Lost(path.to_owned()));
+    }
+    Ok(engine)
 }
 
 /// Without a disk, for tests and for crawls that need not survive.
@@ -88,7 +114,7 @@ pub(super) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Entries that a scan copies at a time, so that it holds no lock between them.
-const PORTION: usize = 256;
+const BATCH: usize = 256;
 
 impl Engine for MemoryEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -102,9 +128,9 @@ impl Engine for MemoryEngine {
         after: Option<&'a [u8]>,
     ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
         let mut last = after.map(<[u8]>::to_vec);
-        let mut portion = Vec::new().into_iter();
+        let mut batch = Vec::new().into_iter();
         Box::new(std::iter::from_fn(move || {
-            if portion.len() == 0 {
+            if batch.len() == 0 {
                 let from = match &last {
                     Some(last) => Bound::Excluded(last.clone()),
                     None => Bound::Included(prefix.to_vec()),
@@ -113,12 +139,12 @@ impl Engine for MemoryEngine {
                 let entries = map.range((from, Bound::Unbounded));
                 let entries = entries.take_while(|(key, _)| key.starts_with(prefix));
                 let copied: Vec<Entry> = entries
-                    .take(PORTION)
+                    .take(BATCH)
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect();
-                portion = copied.into_iter();
+                batch = copied.into_iter();
             }
-            let entry = portion.next()?;
+            let entry = batch.next()?;
             last = Some(entry.0.clone());
             Some(Ok(entry))
         }))

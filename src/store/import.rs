@@ -14,9 +14,10 @@ use crate::config::StoreSettings;
 use super::StoreError;
 use super::dump::{self, DumpLine};
 use super::engine::{DiskEngine, Engine};
+use super::key_value_store::DefaultEngine;
 use super::keys;
 use super::records::StoreRecord;
-use super::sled_engine::SledEngine;
+use super::store_directory::StoreDirectory;
 use super::transaction::Transaction;
 
 /// Maximum cache, whatever the settings allow: a dump is in key order, so what was written is seldom
@@ -25,7 +26,7 @@ const MOST_CACHE: usize = 32 << 20;
 
 /// A store that is being filled from a dump.
 pub(crate) struct Import {
-    engine: SledEngine,
+    engine: DefaultEngine,
     directory: PathBuf,
 }
 
@@ -37,7 +38,7 @@ impl Import {
             ..settings.clone()
         };
         Ok(Self {
-            engine: SledEngine::begin_import(directory, &settings)?,
+            engine: DefaultEngine::begin_import(directory, &settings)?,
             directory: directory.to_owned(),
         })
     }
@@ -59,7 +60,7 @@ impl Import {
         }
         self.write(changes)?;
         self.engine.mark_ready()?;
-        SledEngine::finish_import(&self.directory)
+        StoreDirectory::finish_import(&self.directory)
     }
 
     fn write(&self, mut changes: Transaction<'_, dyn Engine>) -> Result<(), StoreError> {

@@ -19,6 +19,7 @@ use super::engine::{DiskEngine, Engine, MemoryEngine};
 use super::group_commit::{Command, CommitQueue};
 use super::site_queries::Reader;
 use super::sled_engine::SledEngine;
+use super::store_directory::StoreDirectory;
 use super::{
     Block, Claim, CrawlStore, CurvePoint, Decision, DumpLine, DumpStore, Edit, EditStore, Edited,
     FeedEntry, FoundSite, Heads, JudgedSite, NewSite, NextDue, Progress, ReadStore, Recorded,
@@ -34,6 +35,9 @@ const BROWSERS: usize = 16;
 /// Lines of a dump that are buffered ahead of the consumer.
 const LINES_AHEAD: usize = 256;
 
+/// The engine of stores on disk.
+pub(super) type DefaultEngine = SledEngine;
+
 /// A store over one ordered map of bytes. Clones share it.
 #[derive(Clone)]
 pub struct KeyValueStore {
@@ -48,13 +52,13 @@ pub struct KeyValueStore {
 impl KeyValueStore {
     /// Opens the store in a directory, or creates one there.
     pub fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        Self::over_disk(SledEngine::open(directory, settings)?, settings)
+        Self::over_disk(DefaultEngine::open(directory, settings)?, settings)
     }
 
     /// Whether there is a store in a directory.
     #[must_use]
     pub(crate) fn is_in(directory: &Path) -> bool {
-        SledEngine::is_in(directory)
+        StoreDirectory::is_store(directory)
     }
 
     /// A store without a disk.

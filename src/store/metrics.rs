@@ -146,6 +146,6 @@ mod tests {
         while size().is_some() || is_closing() {
             std::thread::yield_now();
         }
-        assert_eq!(size(), None, "whoever opens it again adds its own");
+        assert_eq!(size(), None, "the next to open it adds its own");
     }
 }

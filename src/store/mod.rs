@@ -41,7 +41,8 @@
 //! | to change | open |
 //! |---|---|
 //! | the interfaces and their types | `crawl_store`, `read_store`, `feed`, `edit_store`, `dump`, `error` |
-//! | how a command becomes durable | `key_value_store`, `group_commit`, `transaction`, `engine`, `sled_engine` |
+//! | how a command becomes durable | `key_value_store`, `group_commit`, `transaction` |
+//! | the engine: an ordered map on disk | `engine` (`DiskEngine`), `sled_engine`; `key_value_store::DefaultEngine` names it; `store_directory` for the marks of a directory |
 //! | how a store or a topic is opened, how sites are discovered | `state`; `upkeep` for long work |
 //! | which sites are visited next | `claims`, `rechecks`; `suspects` for sites that crash the process |
 //! | what a report changes | `verdicts`, `edges`; `progress` and `curve` for pprs and harvest rate |
@@ -77,6 +78,7 @@ mod records;
 mod site_queries;
 mod sled_engine;
 mod state;
+mod store_directory;
 mod suspects;
 mod topic_queries;
 mod transaction;

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 use tokio::time::Instant;
 
-use super::engine::{Changes, DiskEngine, Engine, Entry};
+use super::engine::{Changes, DiskEngine, Engine, Entry, open_by};
 use super::sled_engine::SledEngine;
 use super::{
     BorderCaps, ClaimedSite, CrawlStore, KeyValueStore, NewEdge, NewSite, Rank, Ranking, ReadStore,
@@ -245,6 +245,12 @@ fn crash_file(synced: &[u8], written: &[u8], random: &mut Xoshiro256PlusPlus) ->
     file
 }
 
+fn open_segmented(path: &Path, settings: &StoreSettings) -> Result<SledEngine, StoreError> {
+    open_by(path, |directory| {
+        SledEngine::open_segmented(directory, settings, SEGMENT_BYTES)
+    })
+}
+
 /// Opens a crash image and continues the crawl; returns what is wrong with it, if anything.
 fn examine(image: &Image, cut: &PowerCut, runtime: &Runtime) -> Result<(), String> {
     let directory = new_directory();
@@ -253,7 +259,7 @@ fn examine(image: &Image, cut: &PowerCut, runtime: &Runtime) -> Result<(), Strin
         fs::write(directory.path().join(path), bytes).unwrap();
     }
     let settings = StoreSettings::default();
-    let engine = SledEngine::open_segmented(directory.path(), &settings, SEGMENT_BYTES);
+    let engine = open_segmented(directory.path(), &settings);
     let engine = engine.map_err(|error| error.to_string())?;
     let found: Result<Records, StoreError> = engine.scan(b"", None).collect();
     let found = found.map_err(|error| error.to_string())?;
@@ -429,7 +435,7 @@ fn cut_power(rounds: usize, syncs_per_cut: usize, calls_per_sync: usize) -> (Vec
     const SEED: u64 = 1;
     let directory = new_directory();
     let settings = StoreSettings::default();
-    let opened = SledEngine::open_segmented(directory.path(), &settings, SEGMENT_BYTES).unwrap();
+    let opened = open_segmented(directory.path(), &settings).unwrap();
     let (cuts, moments) = mpsc::sync_channel::<PowerCut>(2);
     // Of a store that is being begun, the mark of the directory alone is durable.
     let mut begun = image_of(directory.path());

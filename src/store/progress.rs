@@ -301,26 +301,26 @@ mod tests {
 
     #[test]
     fn another_model_or_window_is_measured_anew() {
-        let mut dear = Progress::new(10, MODEL);
-        dear.add(visit(10, true));
-        dear.add(visit(10, false));
-        assert!(dear.has_pprs_risen(1.0));
-        let mut same = dear.clone();
+        let mut risen = Progress::new(10, MODEL);
+        risen.add(visit(10, true));
+        risen.add(visit(10, false));
+        assert!(risen.has_pprs_risen(1.0));
+        let mut same = risen.clone();
         same.go_on(10, MODEL);
-        assert_eq!(same, dear);
-        let mut other_model = dear.clone();
+        assert_eq!(same, risen);
+        let mut other_model = risen.clone();
         other_model.go_on(10, ModelFingerprint::from_bits(2));
         assert!(!other_model.has_pprs_risen(1.0));
         assert_eq!(
-            other_model.paper, dear.paper,
+            other_model.paper, risen.paper,
             "figures are about all models"
         );
-        let mut longer = dear.clone();
+        let mut longer = risen.clone();
         longer.go_on(20, MODEL);
         assert!(!longer.has_pprs_risen(1.0), "it is not full");
         longer.add(visit(10, true));
         assert_eq!(pprs(&longer), Some(20.0), "what was known counts");
-        let mut shorter = dear.clone();
+        let mut shorter = risen.clone();
         shorter.go_on(5, MODEL);
         assert!(!shorter.has_pprs_risen(1.0), "it never had a find");
     }

@@ -21,7 +21,7 @@
 //! does not give them. So they are removed first.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -34,21 +34,14 @@ use sled::{Batch, Db, Mode};
 
 use super::StoreError;
 use super::engine::{Changes, DiskEngine, Engine, Entry, end_of};
-use super::keys;
+use super::store_directory::{StoreDirectory, sync_directory};
 use crate::config::StoreSettings;
-
-/// Marks a directory as a store, with the version of its layout.
-const MARK_FILE: &str = "sitescout-store";
-const MARK: &str = "sitescout store 1\n";
 
 /// Where sled's own files are.
 const DATA: &str = "sled";
 
 /// Where they are moved if their creation was interrupted.
 const UNFINISHED: &str = "sled-unfinished";
-
-/// Marks that the first record was synced.
-const READY_FILE: &str = "sled-ready";
 
 /// Where sled puts values that are too large for its log.
 const BLOBS: &str = "blobs";
@@ -59,12 +52,6 @@ const SEGMENT_BYTES: usize = 512 << 10;
 /// How the names of snapshots end while they are written.
 const HALF_A_SNAPSHOT: &str = "generating";
 
-/// Marks that an import is under way, or was interrupted.
-const IMPORT_FILE: &str = "sitescout-import";
-
-/// Marks that a process has the store open, or was killed while it had.
-const IN_USE_FILE: &str = "sitescout-in-use";
-
 /// Time before a flush is first retried.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -72,7 +59,7 @@ pub(super) struct SledEngine {
     db: Db,
     /// The log of sled, held open to be synced.
     log: File,
-    directory: PathBuf,
+    directory: StoreDirectory,
     was_killed: bool,
     has_failed: AtomicBool,
     /// The greatest number of a blob that was synced.
@@ -84,31 +71,12 @@ pub(super) struct SledEngine {
 impl SledEngine {
     /// Opens a store with segments of another size, for tests that cannot write many megabytes.
     pub(super) fn open_segmented(
-        directory: &Path,
+        directory: StoreDirectory,
         settings: &StoreSettings,
         segment_bytes: usize,
     ) -> Result<Self, StoreError> {
-        if fs::exists(directory.join(IMPORT_FILE)).unwrap_or_default() {
-            return Err(StoreError::Unfinished(directory.to_owned()));
-        }
-        let engine = Self::open_any(directory, settings, segment_bytes)?;
-        let is_ready = fs::exists(directory.join(READY_FILE));
-        let is_ready = is_ready.map_err(|error| unusable(directory, error))?;
-        if is_ready && engine.get(keys::STORE)?.is_none() {
-            return Err(StoreError::Lost(directory.to_owned()));
-        }
-        Ok(engine)
-    }
-
-    fn open_any(
-        directory: &Path,
-        settings: &StoreSettings,
-        segment_bytes: usize,
-    ) -> Result<Self, StoreError> {
-        let unusable = |source: io::Error| unusable(directory, source);
-        create_directory(directory).map_err(unusable)?;
-        claim_directory(directory)?;
-        let data = directory.join(DATA);
+        let unusable = |source: io::Error| directory.unusable(source);
+        let data = directory.path().join(DATA);
         let open = || {
             let config = sled::Config::new()
                 .path(&data)
@@ -119,11 +87,11 @@ impl SledEngine {
                 .flush_every_ms(None);
             // If pages are missing, sled panics.
             match panic::catch_unwind(AssertUnwindSafe(|| config.open())) {
-                Ok(opened) => opened.map_err(|error| failed(directory, error)),
+                Ok(opened) => opened.map_err(|error| failed(&directory, error)),
                 Err(_) => Err(StoreError::damaged(DATA.as_bytes(), "pages are missing")),
             }
         };
-        let is_ready = fs::exists(directory.join(READY_FILE)).map_err(unusable)?;
+        let is_ready = directory.is_ready()?;
         remove_half_snapshots(&data).map_err(unusable)?;
         let db = match open() {
             Ok(db) => db,
@@ -131,20 +99,17 @@ impl SledEngine {
             // Its creation was interrupted; nothing was acknowledged yet.
             Err(error) => {
                 tracing::warn!(%error, "the creation of the store was interrupted; creating it again");
-                fs::rename(&data, free_name(directory).map_err(unusable)?).map_err(unusable)?;
+                let aside = free_name(directory.path()).map_err(unusable)?;
+                fs::rename(&data, aside).map_err(unusable)?;
                 open()?
             }
         };
-        let in_use = directory.join(IN_USE_FILE);
-        let was_killed = fs::exists(&in_use).map_err(unusable)?;
-        // Failure is accepted, since a full disk can still be read: sites under way will just not be
-        // suspects if this process is killed.
-        let _ = File::create(&in_use);
+        let log = File::open(data.join("db")).map_err(unusable)?;
         Ok(Self {
             db,
-            log: File::open(data.join("db")).map_err(unusable)?,
-            directory: directory.to_owned(),
-            was_killed,
+            log,
+            was_killed: directory.note_start()?,
+            directory,
             has_failed: AtomicBool::new(false),
             synced_blobs: AtomicI64::new(-1),
             blobs_changed: Mutex::default(),
@@ -154,7 +119,7 @@ impl SledEngine {
     /// Syncs values in files of their own, which sled does not. There are none while records keep to
     /// the length in `records`, and then no file descriptor is opened: crawls go on when none is left.
     fn sync_blobs(&self) -> io::Result<()> {
-        let directory = self.directory.join(DATA).join(BLOBS);
+        let directory = self.directory.path().join(DATA).join(BLOBS);
         let synced = self.synced_blobs.load(Ordering::Relaxed);
         let changed = Some(fs::metadata(&directory)?.modified()?);
         let known = self.blobs_changed.lock();
@@ -208,46 +173,21 @@ impl Drop for SledEngine {
 }
 
 impl DiskEngine for SledEngine {
-    fn is_in(directory: &Path) -> bool {
-        // On an error, opening it gives the better message.
-        fs::exists(directory.join(MARK_FILE)).unwrap_or(true)
-    }
-
-    fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
+    fn open_in(directory: StoreDirectory, settings: &StoreSettings) -> Result<Self, StoreError> {
         Self::open_segmented(directory, settings, SEGMENT_BYTES)
     }
 
-    fn mark_ready(&self) -> Result<(), StoreError> {
-        let unusable = |source: io::Error| unusable(&self.directory, source);
-        let ready = self.directory.join(READY_FILE);
-        if fs::exists(&ready).map_err(unusable)? {
-            return Ok(());
-        }
-        // sled syncs neither its configuration nor the directories, without which files are lost.
-        let data = self.directory.join(DATA);
+    fn directory(&self) -> &StoreDirectory {
+        &self.directory
+    }
+
+    fn sync_new_files(&self) -> Result<(), StoreError> {
+        // sled syncs neither its configuration nor its directory, without which files are lost.
+        let data = self.directory.path().join(DATA);
         let conf = File::open(data.join("conf"));
-        conf.and_then(|conf| conf.sync_all()).map_err(unusable)?;
-        sync_directory(&data)?;
-        sync_directory(&self.directory)?;
-        let file = File::create(&ready).map_err(unusable)?;
-        file.sync_all().map_err(unusable)?;
-        sync_directory(&self.directory)
-    }
-
-    fn begin_import(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let unusable = |source: io::Error| unusable(directory, source);
-        create_directory(directory).map_err(unusable)?;
-        claim_directory(directory)?;
-        let file = File::create(directory.join(IMPORT_FILE)).map_err(unusable)?;
-        file.sync_all().map_err(unusable)?;
-        sync_directory(directory)?;
-        Self::open_any(directory, settings, SEGMENT_BYTES)
-    }
-
-    fn finish_import(directory: &Path) -> Result<(), StoreError> {
-        let removed = fs::remove_file(directory.join(IMPORT_FILE));
-        removed.map_err(|error| unusable(directory, error))?;
-        sync_directory(directory)
+        let synced = conf.and_then(|conf| conf.sync_all());
+        synced.map_err(|error| self.directory.unusable(error))?;
+        sync_directory(&data)
     }
 }
 
@@ -314,7 +254,7 @@ impl Engine for SledEngine {
         self.noted(flushed.map_err(|error| self.failed(error)))?;
         // Before the log that refers to them.
         let synced = self.sync_blobs().and_then(|()| self.log.sync_data());
-        self.noted(synced.map_err(|error| unusable(&self.directory, error)))
+        self.noted(synced.map_err(|error| self.directory.unusable(error)))
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -326,43 +266,8 @@ impl Engine for SledEngine {
     }
 
     fn note_end(&self) {
-        // Left behind, it makes the sites under way suspects, which a visit to each clears.
-        let _ = fs::remove_file(self.directory.join(IN_USE_FILE));
+        self.directory.note_end();
     }
-}
-
-/// Makes a directory whose name survives loss of power.
-fn create_directory(directory: &Path) -> io::Result<()> {
-    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-    let made: Vec<&Path> = directory.ancestors().take_while(missing).collect();
-    fs::create_dir_all(directory)?;
-    for path in made {
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-    }
-    Ok(())
-}
-
-/// Marks a directory as a store, unless it holds other files.
-fn claim_directory(directory: &Path) -> Result<(), StoreError> {
-    let unusable = |source: io::Error| unusable(directory, source);
-    let mark = directory.join(MARK_FILE);
-    match fs::read_to_string(&mark) {
-        Ok(found) if found == MARK => return Ok(()),
-        // The process that wrote it was killed meanwhile.
-        Ok(begun) if MARK.starts_with(&begun) => return write_mark(&mark).map_err(unusable),
-        Ok(found) if found.starts_with("sitescout store ") => return Err(StoreError::Newer),
-        Ok(_) => return Err(StoreError::Foreign(directory.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(unusable(error)),
-    }
-    let mut files = fs::read_dir(directory).map_err(unusable)?;
-    if files.next().is_some() {
-        return Err(StoreError::Foreign(directory.to_owned()));
-    }
-    write_mark(&mark).map_err(unusable)
 }
 
 /// Removes unfinished snapshots, unless another process has the store open.
@@ -410,72 +315,46 @@ fn free_name(directory: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    let synced = File::open(directory).and_then(|opened| opened.sync_all());
-    synced.map_err(|error| unusable(directory, error))
-}
-
-fn write_mark(mark: &Path) -> io::Result<()> {
-    let mut file = File::create(mark)?;
-    file.write_all(MARK.as_bytes())?;
-    file.sync_all()
-}
-
 /// Calls a function in another thread, and again in a further one, with doubled timeout, until one of
 /// the calls returns.
 fn with_retries<T: Send + 'static>(
-    mut patience: Duration,
-    ask: impl Fn() -> T + Clone + Send + 'static,
+    mut timeout: Duration,
+    call: impl Fn() -> T + Clone + Send + 'static,
 ) -> T {
-    let (sender, answer) = mpsc::channel();
+    let (results, result) = mpsc::channel();
     loop {
-        let (sender, question) = (sender.clone(), ask.clone());
+        let (sender, attempt) = (results.clone(), call.clone());
         let started = thread::Builder::new().spawn(move || {
-            let answer = panic::catch_unwind(AssertUnwindSafe(&question));
+            let returned = panic::catch_unwind(AssertUnwindSafe(&attempt));
             // Before the result is sent, so that what it holds is released by then.
-            drop(question);
+            drop(attempt);
             // Another call may have been faster.
-            let _ = sender.send(answer);
+            let _ = sender.send(returned);
         });
         if started.is_err() {
-            return ask();
+            return call();
         }
-        match answer.recv_timeout(patience) {
-            Ok(Ok(answer)) => return answer,
+        match result.recv_timeout(timeout) {
+            Ok(Ok(returned)) => return returned,
             Ok(Err(fault)) => panic::resume_unwind(fault),
-            Err(_) => patience *= 2,
+            Err(_) => timeout *= 2,
         }
     }
 }
 
-fn unusable(directory: &Path, cause: io::Error) -> StoreError {
-    match cause.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::Full(directory.to_owned())
-        }
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-            StoreError::ReadOnly(directory.to_owned())
-        }
-        _ => StoreError::Unusable {
-            path: directory.to_owned(),
-            cause: cause.into(),
-        },
-    }
-}
-
-fn failed(directory: &Path, error: sled::Error) -> StoreError {
+fn failed(directory: &StoreDirectory, error: sled::Error) -> StoreError {
     match error {
         // sled reports this as text only.
         sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
-            StoreError::Locked(directory.to_owned())
+            StoreError::Locked(directory.path().to_owned())
         }
-        sled::Error::Io(error) => unusable(directory, as_told(error)),
+        sled::Error::Io(error) => directory.unusable(system_error(error)),
         other => StoreError::damaged(DATA.as_bytes(), &other.to_string()),
     }
 }
 
 /// The error of the operating system: sled reports that of a write as text that contains its number.
-fn as_told(error: io::Error) -> io::Error {
+fn system_error(error: io::Error) -> io::Error {
     let text = error.to_string();
     let number = text.split_once("code: ").and_then(|(_, rest)| {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -533,7 +412,7 @@ mod tests {
     #[test]
     fn a_store_is_marked_after_its_first_sync_and_then_never_begun_anew() {
         let directory = tempfile::tempdir().unwrap();
-        let ready = directory.path().join(READY_FILE);
+        let ready = directory.path().join("sled-ready");
         let settings = StoreSettings::default();
         let open = |directory: &Path| loop {
             match KeyValueStore::open(directory, &settings) {
@@ -550,7 +429,7 @@ mod tests {
         open(directory.path()).unwrap();
         let lost = tempfile::tempdir().unwrap();
         drop(SledEngine::open(lost.path(), &settings).unwrap());
-        fs::write(lost.path().join(READY_FILE), "").unwrap();
+        fs::write(lost.path().join("sled-ready"), "").unwrap();
         let files = || fs::read_dir(lost.path()).unwrap().count();
         let before = files();
         for _ in 0..2 {
@@ -610,9 +489,9 @@ mod tests {
             let sled::Error::Io(twice) = sled::Error::from(once).clone() else {
                 panic!("{kept:?}");
             };
-            assert_eq!(as_told(twice).to_string(), told.to_string());
+            assert_eq!(system_error(twice).to_string(), told.to_string());
         }
         let other = io::Error::other("no number");
-        assert_eq!(as_told(other).to_string(), "no number");
+        assert_eq!(system_error(other).to_string(), "no number");
     }
 }

@@ -2,7 +2,7 @@
 //! rescheduling rechecks, reviewing a list by changed host lists, regrouping domains by changed
 //! platforms; trimming a border that is too long; correcting times written by a wrong clock.
 //!
-//! Invariant: it is done in portions, each of them a transaction, so that a border of ten million sites
+//! Invariant: it is done in batches, each of them a transaction, so that a border of ten million sites
 //! is never held in memory. Interrupted work restarts when its topic is opened the next time.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use super::versions;
 use super::{Averaging, REJUDGED, Rank, Ranking, StoreError, TopicId};
 
 /// Records read in one transaction.
-const PORTION: usize = 10_000;
+const BATCH: usize = 10_000;
 
 /// Work to be done before a topic is used.
 pub(super) struct Upkeep {
@@ -219,7 +219,7 @@ impl Upkeep {
         })
     }
 
-    /// Does a portion; returns whether it was the last.
+    /// Does a batch; returns whether it was the last.
     pub(super) fn work(
         &mut self,
         changes: OpenTransaction<'_, '_>,
@@ -249,12 +249,12 @@ impl Upkeep {
             }
         };
         let prefix = keys::of_topic(kind, topic);
-        let portion: Vec<Entry> = changes
+        let batch: Vec<Entry> = changes
             .scan_after(&prefix, &self.after)
-            .take(PORTION)
+            .take(BATCH)
             .collect::<Result<_, _>>()?;
         let mut record = topic_record(changes, topic)?;
-        for (key, value) in &portion {
+        for (key, value) in &batch {
             match &self.task {
                 Task::Rank(ranking) => rank(changes, topic, &**ranking, key, value)?,
                 Task::Rejudge { model, all } => {
@@ -292,8 +292,8 @@ impl Upkeep {
                 } => group(changes, topic, platforms, &**ranking, key, value)?,
             }
         }
-        let mut is_last = portion.len() < PORTION;
-        if let Some((key, _)) = portion.into_iter().next_back() {
+        let mut is_last = batch.len() < BATCH;
+        if let Some((key, _)) = batch.into_iter().next_back() {
             self.after = key;
         }
         if let Task::Group { is_cleared, .. } = &mut self.task
@@ -463,9 +463,9 @@ fn trim(
     let before = Some(before).filter(|key| !key.is_empty());
     let lowest: Vec<Entry> = changes
         .scan_back_applied(&prefix, before)
-        .take(PORTION)
+        .take(BATCH)
         .collect::<Result<_, _>>()?;
-    let is_last = lowest.len() < PORTION;
+    let is_last = lowest.len() < BATCH;
     let mut looked_at = None;
     for (key, host) in lowest {
         if record.totals.border <= wanted {
@@ -616,7 +616,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_border_of_several_portions_is_sorted_to_its_end() {
-        let sites = 2 * PORTION + 7;
+        let sites = 2 * BATCH + 7;
         let store = KeyValueStore::in_memory().unwrap();
         let topic = store.open_topic(opening(false)).await.unwrap();
         let entrances = (1..=sites).map(|number| NewSite {

@@ -1067,7 +1067,7 @@ fn the_list_of_a_topic_is_kept_as_a_file() {
 
 #[test]
 fn the_description_names_every_address_and_nothing_else() {
-    let (_runtime, _web, _place, _daemon, client) = at_rest();
+    let (_runtime, _web, _place, _daemon, mut client) = at_rest();
     let description = client.get("/v1/openapi.json").json();
     let paths = description["paths"].as_object().expect("paths");
     assert!(paths.len() >= 16);
@@ -1086,6 +1086,12 @@ fn the_description_names_every_address_and_nothing_else() {
                 .is_some_and(|ways| ways.iter().all(|way| way.get("token").is_some()));
             let is_write = method != "get" && !path.ends_with("/try");
             assert_eq!(needs_token, is_write, "{method} {path}");
+            if is_write {
+                client.token = None;
+                let refused = client.write(&method.to_ascii_uppercase(), &address, &json!({}));
+                assert_eq!(refused.status, 401, "{method} {path}");
+                client.token = Some(TOKEN);
+            }
         }
     }
 }

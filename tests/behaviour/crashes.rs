@@ -368,7 +368,7 @@ fn serve_rough(runtime: &Runtime, web: GeneratedWeb) -> (SocketAddr, Requests) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = runtime.block_on(WebServer::bind(any, web, ROUGH));
     let server = server.expect("a port");
-    let server = server.telling(move |host, target| log.add(host, target));
+    let server = server.on_request(move |host, target| log.add(host, target));
     let address = server.address().expect("an address");
     runtime.spawn(server.serve());
     (address, requests)

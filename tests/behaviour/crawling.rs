@@ -284,7 +284,7 @@ fn what_was_found_is_listed_and_explained() {
     }
     let unknown = place.run("inspect nobody.example");
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(text(&unknown.stderr).contains("was never heard of"));
+    assert!(text(&unknown.stderr).contains("is not known"));
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub(crate) trait EveryDoor: Store + DumpStore {}
 
 impl<S: Store + DumpStore> EveryDoor for S {}
 
-/// Every store, freshly created. A further one is a line here.
+/// Every store, freshly created. A further one is a function here, which every test then calls.
 const STORES: [fn() -> Made; 2] = [on_disk, in_memory];
 
 /// A store, and the directory that goes with it.

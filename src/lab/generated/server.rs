@@ -100,7 +100,7 @@ impl WebServer {
 
     /// Calls `on_request` with every request: the host as spelled, and path and query.
     #[must_use]
-    pub fn telling(mut self, on_request: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+    pub fn on_request(mut self, on_request: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
         self.served.on_request = Box::new(on_request);
         self
     }
