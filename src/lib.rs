@@ -13,7 +13,7 @@
 //! | room | what happens there | imports |
 //! |---|---|---|
 //! | [`web`] | the nouns: sites, pages, links, confidences; no input, no output | - |
-//! | [`config`] | text to checked settings, all problems told at once | - |
+//! | [`config`] | text to checked settings, all problems reported at once | - |
 //! | [`telemetry`] | the log, the Prometheus registry, heartbeats, the time of day | config |
 //! | [`store`] | what survives a crash: the graph of sites, the border, claims, verdicts, decisions of editors | web config telemetry |
 //! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives, the live web; the only room that connects to other machines | web config telemetry |
@@ -31,37 +31,38 @@
 //!
 //! | change | place |
 //! |---|---|
-//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`] and its supertrait [`store::Ranking`], and its name in `config::Strategy`; to compare it, the lists of `lab/crawl_truth.rs` and `lab/crawl_curves.rs` |
-//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], returned by `page_ordering` of a `BorderOrdering` |
-//! | storage engine | an ordered map: implement `DiskEngine` of `store/engine.rs` as `sled_engine.rs` does, named by `DefaultEngine` in `key_value_store.rs`; a database: implement [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`] and [`store::DumpStore`]; either way a function in `STORES` of `tests/behaviour/stores.rs` |
-//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`] |
+//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`] and its supertrait [`store::Ranking`], and its name in `config::Strategy`; to compare it, the lists of `lab/crawl_truth.rs` and `lab/crawl_curves.rs`; for users, `config.toml` and `docs/manual.md` |
+//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], returned by `page_ordering` of a `BorderOrdering`; what it can compare, and which pages wait at all: `internal/page_frontier.rs`. `lab/table_two.rs` has its own |
+//! | storage engine | an ordered map: implement `DiskEngine` of `store/engine.rs` as `sled_engine.rs` does, named by `DefaultEngine` in `key_value_store.rs`, and a simulation of power cuts as in `power_loss.rs`; a database: implement [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`] and [`store::DumpStore`], and open it where `cli` opens a [`store::KeyValueStore`]; either way a line in `ENGINES` of `tests/behaviour/stores.rs` |
+//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`], in `cli/run.rs` for the daemon and in `cli/sources.rs` for commands; the live web then gives it only `fetch.limits.content_types` |
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
 //! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS` |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | when a visit ends | `internal/mod.rs` (`reason_to_stop`) |
 //! | when a crawl ends | `external/mod.rs` (`reason_to_end`) |
-//! | Prometheus metric | `metrics.rs` of the room that counts it, or of the next room that may import [`telemetry`]; the table in `docs/operations.md`, and `tests/golden/figures.txt` |
-//! | API endpoint | a function in `service/api/`, a line in `service/api/mod.rs`, and `docs/api.md` |
+//! | Prometheus metric | by topic: `external/metrics.rs`, from a field of `web::VisitCost` that `internal/site_sample.rs` counts; otherwise `metrics.rs` of the room that counts it; the table in `docs/operations.md`, and `tests/golden/figures.txt` |
+//! | API endpoint | a function in `service/api/`, a line in the router and in the table of `service/api/mod.rs`, and `docs/api.md` |
 //! | dashboard | `service/dashboard/` |
 //! | field of a judged site (list, feed, API, `inspect`) | `verdicts/view.rs` |
 //! | setting | `config/`, and its comment in `config.toml` |
-//! | measure or table of an evaluation | `lab/table_two.rs` (classifier), `lab/crawl_curves.rs` (crawl), `lab/crawl_truth.rs` (generated), `lab/likeness.rs`; printed by the file of that name in `cli/evaluate/` |
+//! | measure or table of an evaluation | `training/measures.rs` (of verdicts), `lab/table_two.rs` (classifier), `lab/crawl_curves.rs` (crawl), `lab/crawl_truth.rs` (generated), `lab/likeness.rs`; printed by the file of that name in `cli/evaluate/` |
 //! | reason, outcome, undecided kind | `web/reason.rs`, `web/verdict.rs` |
 //!
 //! # The walk of a page's bytes
 //!
 //! ```text
 //! internal::PageFrontier      best PageUrl by the PageOrdering
-//! internal::SiteWalker        one request at a time, retries, entrances, gatekeepers
-//! fetch::PageSource           host lists and blocks, then a Fetcher
-//!   fetch::live::LiveWeb      robots.txt, the site's turn, rate limit of the address
-//!     Client, Connections     connection, request, limits in bytes and time
+//! internal::SiteWalker        one request at a time, retries, entrances
+//! fetch::PageSource           a Fetcher, behind host lists and blocks
+//!   fetch::live::LiveWeb      robots.txt, the site's turn
+//!     Client, Connections     rate limit of the address, connection, limits in bytes and time
 //!     Body::decode            content encodings ─► web::FetchedPage
-//! internal::ReadingPool       a thread, within a bound of memory
+//! internal::ReadingPool       for large bodies: a thread, within a bound of memory
 //!   parse::parse              charset, tokens, text, links, fingerprint ─► web::ParsedPage
 //!   parse::words::count_terms ─► web::PageTerms
-//! classify::SiteModel::judge  page confidence ─► SiteEvidence ─► site confidence
+//!   SiteModel::judge          page confidence
+//! internal::SiteSample        SiteEvidence ─► site confidence; gatekeepers, near-duplicates
 //! ```
 //!
 //! # The walk of a border site
@@ -69,13 +70,14 @@
 //! ```text
 //! web::SiteReport             links of a judged site, with anchors and page confidences
 //! BorderOrdering::weigh       ─► store::NewEdge: global and local weight
-//! store/edges.rs              the site becomes known, its Standing is averaged by domain
-//! BorderOrdering::rank        its place in the border's index
+//! store/edges.rs              the site becomes known, its Standing averages its edges
+//! store::Ranking::rank        its place in the border's index
 //! CrawlStore::take            the best is claimed, durably, by one visitor
 //! external::Pool              a slot, a task, a SiteVisit
 //! internal::InternalCrawler   pages until the verdict is sure and enough links are found
+//! external::OwnTrouble        holds failed visits back while the failure may be ours
 //! verdicts::Ledger            the SiteReport becomes one atomic record
-//! store/verdicts.rs           verdict, evidence, number in the sequence; the claim ends
+//! store/verdicts.rs           the claim ends; verdict, evidence, number in the sequence
 //! store/list_changes.rs       on the list or off it ─► feed, export, API
 //! ```
 //!
@@ -91,7 +93,8 @@
 //!   no input or output.
 //! - Sampling a site never fails: a dead site has a report, too.
 //! - Text from the web is hostile until it is escaped for where it goes.
-//! - Waits and durations are `tokio::time`, the time of day is [`telemetry::clock`]; tests set both.
+//! - Waits and durations are `tokio::time`, but for threads of the store that wait for the disk; the
+//!   time of day is [`telemetry::clock`]. Tests set both.
 //! - Random choices have an explicit seed, and the order of a hash map decides nothing. Only names
 //!   that must differ each time are drawn without: of a store, and of the records of a WARC file.
 //! - Only `main` ends the process.

@@ -300,6 +300,46 @@ fn no_file_is_a_drawer() {
     }
 }
 
+/// The names in back quotes of a text: `a/path.rs`, `a::Name`, `a_word`.
+fn quoted(text: &str) -> Vec<&str> {
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+#[test]
+fn the_map_names_only_what_exists() {
+    let map = fs::read_to_string(root().join("src/lib.rs")).expect("the map");
+    let map = map.split("\n\n").next().expect("a header");
+    let mut paths = Vec::new();
+    let mut words = BTreeSet::new();
+    for directory in ["src", "tests"] {
+        for path in files_below(&root().join(directory), "rs") {
+            if path.ends_with("src/lib.rs") || path.ends_with("tidy.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a source file");
+            let is_name = |c: char| c.is_alphanumeric() || c == '_';
+            words.extend(text.split(|c| !is_name(c)).map(str::to_owned));
+            paths.push(path);
+        }
+    }
+    let names = quoted(map);
+    assert!(names.len() > 50, "the table of changes is found");
+    for name in names {
+        let is_path = ["/", ".rs", ".toml"].iter().any(|part| name.contains(part));
+        let exists = if is_path {
+            let is_there = |below: &str| root().join(below).join(name).exists();
+            is_there("") || is_there("src") || paths.iter().any(|path| path.ends_with(name))
+        } else {
+            name.split(['.', ':', ' '])
+                .filter(|part| !part.is_empty())
+                .all(|part| words.contains(part))
+        };
+        assert!(exists, "src/lib.rs names `{name}`, which does not exist");
+    }
+}
+
 #[test]
 fn nothing_is_left_undone() {
     let forbidden = [
