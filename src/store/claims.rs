@@ -25,7 +25,7 @@ use super::{
 
 /// How long other topics hold back for one that waits to visit a site alone, after its last request: it
 /// may have been paused since.
-const WAITED_FOR: Duration = Duration::from_secs(30);
+const MAX_WAIT_FOR_TOPIC: Duration = Duration::from_secs(30);
 
 /// A key of an index, and its site.
 type Place = (Vec<u8>, SiteId);
@@ -181,14 +181,14 @@ impl State {
             }
         }
         // The other topic may be paused, or never be opened.
-        let is_waited_for = is_elsewhere && self.opened.elapsed() < WAITED_FOR;
+        let is_waited_for = is_elsewhere && self.opened.elapsed() < MAX_WAIT_FOR_TOPIC;
         Ok(is_waited_for.then_some(FirstAlone::Elsewhere))
     }
 
     /// Whether another topic waits until no site is being visited.
     fn is_other_waiting_to_be_alone(&self, topic: TopicId) -> bool {
         self.waits_to_be_alone
-            .is_some_and(|(other, since)| other != topic && since.elapsed() < WAITED_FOR)
+            .is_some_and(|(other, since)| other != topic && since.elapsed() < MAX_WAIT_FOR_TOPIC)
     }
 }
 

@@ -142,7 +142,7 @@ pub enum Averaging {
 /// discovered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rank {
-    /// Compared first.
+    /// From 0 to 1; start sites have 1 and the largest tie. Compared first.
     pub value: f64,
     /// Compared if values are equal.
     pub tie: u32,
@@ -186,9 +186,9 @@ pub struct Taken {
 /// The right to visit a site and to report on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// For which topic.
+    /// The topic it is visited for.
     pub topic: TopicId,
-    /// Which site.
+    /// The site to visit.
     pub site: SiteId,
     /// The process that holds it.
     pub owner: Owner,

@@ -1,7 +1,7 @@
 //! Recommendations: edges between sites, and what they are worth together.
 //!
-//! Invariant: the sums in a site's record are those of its edges, first within each registrable
-//! domain, then over them.
+//! Invariant: the sums in a site's record are those of its edges; averaged by domain, those of each
+//! registrable domain first.
 
 use crate::config::EdgeRetention;
 use crate::web::{PageUrl, SiteId, Verdict};
@@ -200,7 +200,7 @@ impl DomainSum {
     }
 }
 
-/// Removes the edges from a site.
+/// Removes the edges to a site, and their sums.
 pub(super) fn forget_edges(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,

@@ -131,6 +131,11 @@ impl CommitQueue {
         self.notes.read_between_commits(read)
     }
 
+    /// Why the commit thread has ended, if it has.
+    pub(super) fn failure(&self) -> Option<&StoreError> {
+        self.notes.failure.get()
+    }
+
     /// The last durable numbers, as they grow.
     pub(super) fn heads(&self) -> watch::Receiver<Heads> {
         self.notes.heads.subscribe()
@@ -183,6 +188,8 @@ fn run(
             engine.note_end();
             // Set once: the thread ends below.
             let _ = notes.failure.set(error.clone());
+            // Wakes those who wait for a change that will not come.
+            notes.heads.send_modify(|_| {});
         }
         for answer in answers {
             answer(failure.as_ref());
@@ -454,6 +461,22 @@ mod tests {
             entrance: format!("https://h{number}.example/").parse().unwrap(),
             is_start: false,
         }
+    }
+
+    #[tokio::test]
+    async fn a_failure_ends_waiting_for_a_change() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        let waiting = tokio::spawn({
+            let store = store.clone();
+            async move { store.wait_for_change(topic, 0).await }
+        });
+        engine.is_full.store(true, Ordering::Relaxed);
+        let entered = store.enter(topic, vec![site(1)]).await;
+        assert!(matches!(entered, Err(StoreError::Full(_))));
+        assert!(matches!(waiting.await.unwrap(), Err(StoreError::Full(_))));
+        let late = store.wait_for_change(topic, 0).await;
+        assert!(matches!(late, Err(StoreError::Full(_))));
     }
 
     #[tokio::test]

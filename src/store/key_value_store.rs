@@ -63,7 +63,12 @@ impl KeyValueStore {
 
     /// A store without a disk.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Self::over(Arc::new(MemoryEngine::default()), &StoreSettings::default())
+        Self::in_memory_with(&StoreSettings::default())
+    }
+
+    /// A store without a disk, which expires its records by these settings.
+    pub fn in_memory_with(settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::over(Arc::new(MemoryEngine::default()), settings)
     }
 
     pub(super) fn over_disk<E: DiskEngine>(
@@ -296,9 +301,16 @@ impl ReadStore for KeyValueStore {
 
     async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError> {
         let is_new = |heads: &Heads| heads.lists.get(&topic).is_some_and(|last| *last > after);
-        match self.commits.heads().wait_for(is_new).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::Closed("the commit thread has ended".to_owned())),
+        let mut heads = self.commits.heads();
+        let is_over = |heads: &Heads| is_new(heads) || self.commits.failure().is_some();
+        // The sender lives as long as the commit queue.
+        let has_changed = heads
+            .wait_for(is_over)
+            .await
+            .is_ok_and(|heads| is_new(&heads));
+        match self.commits.failure() {
+            Some(error) if !has_changed => Err(error.clone()),
+            _ => Ok(()),
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn add_commits(metrics: &Metrics) -> CommitMetrics {
     let seconds = exponential_buckets(0.000_5, 2.0, 14).expect(WELL_FORMED);
     let options = HistogramOpts::new(
         "sitescout_store_commit_duration_seconds",
-        "Time to write a group of orders and to sync it to the disk",
+        "Time to write a group of commands and to sync it to the disk",
     );
     let duration = Histogram::with_opts(options.buckets(seconds)).expect(WELL_FORMED);
     let options = Opts::new(

@@ -27,8 +27,8 @@
 //!   read from the store, or shown after `record` has returned.
 //! - A site is claimed by one visitor at a time, under a claim with a number that only grows, and
 //!   `take` is durable when it returns. A claim ends with the report, with the process that holds it,
-//!   or when it expires. A report under a claim that has ended gets [`Recorded::Stale`] and changes
-//!   nothing.
+//!   or when the site is put back after it has expired, which the next `take` does; until then it can
+//!   be renewed. A report under a claim that has ended gets [`Recorded::Stale`] and changes nothing.
 //! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
 //!   changes, or is renewed by another model, gets a new number, and its old one is removed.
 //!   One that is confirmed keeps its number: confidence, evidence and time are new.

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dear_before_the_window_is_full_or_anything_was_found() {
+    fn pprs_is_not_bad_before_the_window_is_full_or_anything_was_found() {
         let mut progress = Progress::new(100, MODEL);
         progress.add(visit(1, true));
         for _ in 0..48 {

@@ -44,10 +44,12 @@ pub trait ReadStore: Send + Sync {
         most: usize,
     ) -> Result<Vec<FeedEntry>, StoreError>;
 
-    /// The last numbers of the sequence and of each list.
+    /// The last durable numbers of the sequence and of each list. An engine that several processes
+    /// write to reads them from its records; one that is locked may keep a copy.
     async fn heads(&self) -> Result<Heads, StoreError>;
 
-    /// Waits until the list of a topic has a change with a number above `after`.
+    /// Waits until the list of a topic has a change with a number above `after`. Ends with an error if
+    /// the store fails meanwhile.
     async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError>;
 
     /// The identity of the store. It differs after an import, so that a client of a feed does not

@@ -553,6 +553,21 @@ mod tests {
     use crate::store::versions::{decode, encode};
     use crate::web::{PageConfidence, SiteConfidence, SiteVisit, TellingWords};
 
+    /// The bytes of the first version: a claim was the phase that the site had before.
+    #[test]
+    fn claims_of_the_first_version_are_read() {
+        for (bytes, from) in [
+            (&[1, 2, 7][..], Phase::Due(7)),
+            (&[1, 4, 0x80, 2], Phase::Recheck(256)),
+        ] {
+            let read: ClaimRecord = decode(b"c", bytes).unwrap();
+            assert_eq!(read.from, Some(from));
+            assert_eq!((read.owner, read.number, read.expires), (0, 0, 0));
+            let again: ClaimRecord = decode(b"c", &encode(&read)).unwrap();
+            assert_eq!(again.from, Some(from));
+        }
+    }
+
     /// Verdicts of stores that exist: the numbers of variants are part of the form.
     #[test]
     fn verdicts_of_before_are_read() {

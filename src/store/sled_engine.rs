@@ -374,7 +374,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn a_failed_write_is_told_and_does_not_hang_the_end() {
+    fn a_failed_write_is_reported_and_does_not_block_shutdown() {
         let directory = tempfile::tempdir().unwrap();
         let engine = SledEngine::open(directory.path(), &StoreSettings::default()).unwrap();
         // Values as large as this one get files of their own.
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_woken_is_asked_again() {
+    fn a_missed_wake_up_is_made_up_for() {
         let calls: Arc<(Mutex<u32>, Condvar)> = Arc::default();
         let (sender, answer) = mpsc::channel();
         thread::spawn(move || {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_told_in_the_words_of_the_system() {
+    fn a_failed_write_is_reported_with_the_message_of_the_system() {
         for number in [5, 27, 28] {
             let told = io::Error::from_raw_os_error(number);
             let kept = sled::Error::from(io::Error::from_raw_os_error(number));

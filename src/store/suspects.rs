@@ -141,10 +141,10 @@ pub(super) fn note_death(
     for (topic, site) in under_way {
         let known = suspects.remove(&(*topic, site.clone()));
         let mut suspicion = known.unwrap_or_default();
-        match (suspicion.is_out_alone, suspicion.is_first_out) {
-            (true, true) => suspicion.alone += 1,
-            (true, false) => {}
-            (false, _) => suspicion.in_company += 1,
+        if !suspicion.is_out_alone {
+            suspicion.in_company += 1;
+        } else if suspicion.is_first_out {
+            suspicion.alone += 1;
         }
         suspicion.is_out_alone = false;
         changes.put(keys::suspect(*topic, site), &suspicion);

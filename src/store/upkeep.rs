@@ -53,7 +53,7 @@ enum Task {
         platforms: Arc<Platforms>,
         most: u64,
     },
-    /// Date no verdict later than this.
+    /// Verdicts later than this get this time.
     DateVerdicts { now: u64 },
     /// Defer no site longer than [`LONGEST_DEFERRAL`], counted from this time.
     DateDeferrals { now: u64 },

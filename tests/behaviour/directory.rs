@@ -15,15 +15,15 @@ use sitescout::store::{
 use sitescout::telemetry::clock;
 use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
 
-use crate::stores::{Combined, Shelf, home, opening};
+use crate::stores::{Combined, StoreFixture, home, opening};
 
 fn site(host: &str) -> SiteId {
     host.parse().expect("a host")
 }
 
 /// Number, host, change and reason of every entry of a feed after a number.
-async fn feed(shelf: &Shelf, after: u64) -> Vec<(u64, String, &'static str, String)> {
-    let read = shelf.store.feed(shelf.topic, after, 100).await;
+async fn feed(fixture: &StoreFixture, after: u64) -> Vec<(u64, String, &'static str, String)> {
+    let read = fixture.store.feed(fixture.topic, after, 100).await;
     let line = |entry: FeedEntry| {
         let host = entry.judged.site.to_string();
         (
@@ -45,42 +45,42 @@ fn line(
     (seq, host.to_owned(), change, reason.to_owned())
 }
 
-async fn edit(shelf: &Shelf, edit: Edit) -> Edited {
-    shelf.store.edit(edit).await.expect("an edit")
+async fn edit(fixture: &StoreFixture, edit: Edit) -> Edited {
+    fixture.store.edit(edit).await.expect("an edit")
 }
 
-async fn decide(shelf: &Shelf, host: &str, decision: Option<Opinion>) -> Edited {
+async fn decide(fixture: &StoreFixture, host: &str, decision: Option<Opinion>) -> Edited {
     let decision = decision.map(|opinion| (opinion, "a note".to_owned()));
-    let (topic, site) = (shelf.topic, site(host));
+    let (topic, site) = (fixture.topic, site(host));
     let decided = Edit::Decide {
         topic,
         site,
         decision,
     };
-    edit(shelf, decided).await
+    edit(fixture, decided).await
 }
 
-async fn recheck(shelf: &Shelf, host: &str) -> Edited {
-    let (topic, site) = (shelf.topic, site(host));
-    edit(shelf, Edit::Recheck { topic, site }).await
+async fn recheck(fixture: &StoreFixture, host: &str) -> Edited {
+    let (topic, site) = (fixture.topic, site(host));
+    edit(fixture, Edit::Recheck { topic, site }).await
 }
 
 /// Judges these sites of a new border.
-async fn judged(shelf: &Shelf, sites: &[(&str, Verdict)]) {
+async fn judged(fixture: &StoreFixture, sites: &[(&str, Verdict)]) {
     let hosts: Vec<&str> = sites.iter().map(|(host, _)| *host).collect();
-    shelf.enter(&hosts, false).await;
-    shelf.take(sites.len()).await;
+    fixture.enter(&hosts, false).await;
+    fixture.take(sites.len()).await;
     for (host, verdict) in sites {
-        shelf.judge(host, *verdict, Vec::new()).await;
+        fixture.judge(host, *verdict, Vec::new()).await;
     }
 }
 
 /// A store with a good, a bad and a parked site, numbered 1 to 3.
-async fn three() -> Vec<Shelf> {
-    let shelves = Shelf::all().await;
-    for shelf in &shelves {
+async fn three() -> Vec<StoreFixture> {
+    let fixtures = StoreFixture::all().await;
+    for fixture in &fixtures {
         judged(
-            shelf,
+            fixture,
             &[
                 ("good.example", Verdict::Relevant),
                 ("bad.test", Verdict::Irrelevant),
@@ -89,44 +89,48 @@ async fn three() -> Vec<Shelf> {
         )
         .await;
     }
-    shelves
+    fixtures
 }
 
 #[tokio::test]
-async fn a_list_follows_the_machine_until_an_editor_speaks() {
-    for shelf in three().await {
+async fn a_list_follows_the_verdicts_until_an_editor_decides() {
+    for fixture in three().await {
         assert_eq!(
-            feed(&shelf, 0).await,
+            feed(&fixture, 0).await,
             [line(1, "good.example", "added", "judged")]
         );
-        let rejected = decide(&shelf, "good.example", Some(Opinion::Reject)).await;
+        let rejected = decide(&fixture, "good.example", Some(Opinion::Reject)).await;
         assert_eq!(rejected, Edited::Done { seq: Some(4) });
-        let accepted = decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        let accepted = decide(&fixture, "bad.test", Some(Opinion::Accept)).await;
         assert_eq!(accepted, Edited::Done { seq: Some(5) });
         let dropped = line(4, "good.example", "dropped", "rejected");
         let added = line(5, "bad.test", "added", "accepted");
-        assert_eq!(feed(&shelf, 0).await, [dropped, added.clone()]);
-        assert_eq!(feed(&shelf, 4).await, [added], "later readers miss nothing");
-        let again = decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+        assert_eq!(feed(&fixture, 0).await, [dropped, added.clone()]);
+        assert_eq!(
+            feed(&fixture, 4).await,
+            [added],
+            "later readers miss nothing"
+        );
+        let again = decide(&fixture, "bad.test", Some(Opinion::Accept)).await;
         assert_eq!(again, Edited::Unchanged, "no second entry");
         // A recheck with the same verdict leaves the editor's decision in force.
         for host in ["good.example", "bad.test"] {
-            assert_eq!(recheck(&shelf, host).await, Edited::Done { seq: None });
+            assert_eq!(recheck(&fixture, host).await, Edited::Done { seq: None });
         }
-        let mut taken = shelf.take(9).await;
+        let mut taken = fixture.take(9).await;
         taken.sort();
         assert_eq!(taken, ["bad.test", "good.example"]);
-        shelf
+        fixture
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
-        shelf
+        fixture
             .judge("bad.test", Verdict::Irrelevant, Vec::new())
             .await;
-        let file = shelf.store.site(shelf.topic, &site("bad.test")).await;
+        let file = fixture.store.site(fixture.topic, &site("bad.test")).await;
         let file = file.expect("a read").expect("a file");
         assert!(file.is_listed && file.decision.is_some());
         assert_eq!(file.judged.expect("a verdict").verdict, Verdict::Irrelevant);
-        let listed: BTreeMap<String, &str> = feed(&shelf, 0)
+        let listed: BTreeMap<String, &str> = feed(&fixture, 0)
             .await
             .into_iter()
             .map(|(_, host, change, _)| (host, change))
@@ -134,9 +138,9 @@ async fn a_list_follows_the_machine_until_an_editor_speaks() {
         assert_eq!(listed["good.example"], "dropped");
         assert!(["added", "changed"].contains(&listed["bad.test"]));
         // Without the decision, the verdict counts again.
-        decide(&shelf, "good.example", None).await;
-        decide(&shelf, "bad.test", None).await;
-        let entries = feed(&shelf, 5).await;
+        decide(&fixture, "good.example", None).await;
+        decide(&fixture, "bad.test", None).await;
+        let entries = feed(&fixture, 5).await;
         let entries: Vec<(&str, &str, &str)> = entries
             .iter()
             .map(|(_, host, change, reason)| (host.as_str(), *change, reason.as_str()))
@@ -153,22 +157,22 @@ async fn a_list_follows_the_machine_until_an_editor_speaks() {
 
 #[tokio::test]
 async fn an_unvisited_site_cannot_be_decided_on() {
-    for shelf in three().await {
-        shelf.enter(&["new.example"], false).await;
-        let decided = decide(&shelf, "new.example", Some(Opinion::Accept)).await;
+    for fixture in three().await {
+        fixture.enter(&["new.example"], false).await;
+        let decided = decide(&fixture, "new.example", Some(Opinion::Accept)).await;
         assert_eq!(decided, Edited::NotVisited);
-        assert_eq!(recheck(&shelf, "new.example").await, Edited::NotVisited);
-        let unheard = decide(&shelf, "unheard.example", Some(Opinion::Accept)).await;
+        assert_eq!(recheck(&fixture, "new.example").await, Edited::NotVisited);
+        let unheard = decide(&fixture, "unheard.example", Some(Opinion::Accept)).await;
         assert_eq!(unheard, Edited::Unknown);
-        assert_eq!(recheck(&shelf, "unheard.example").await, Edited::Unknown);
-        let decisions = shelf.store.decisions(shelf.topic, None, 9).await;
+        assert_eq!(recheck(&fixture, "unheard.example").await, Edited::Unknown);
+        let decisions = fixture.store.decisions(fixture.topic, None, 9).await;
         assert!(decisions.expect("decisions").is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_site_that_changes_is_listed_by_its_last_change() {
-    for shelf in three().await {
+    for fixture in three().await {
         for (number, verdict, change) in [
             (4, Verdict::Irrelevant, ("dropped", "irrelevant")),
             (5, Verdict::Relevant, ("added", "judged")),
@@ -183,26 +187,30 @@ async fn a_site_that_changes_is_listed_by_its_last_change() {
                 ("dropped", "parked"),
             ),
         ] {
-            recheck(&shelf, "good.example").await;
-            assert_eq!(shelf.take(1).await, ["good.example"]);
-            shelf.judge("good.example", verdict, Vec::new()).await;
+            recheck(&fixture, "good.example").await;
+            assert_eq!(fixture.take(1).await, ["good.example"]);
+            fixture.judge("good.example", verdict, Vec::new()).await;
             let number = number.min(6);
             let wanted = line(number, "good.example", change.0, change.1);
-            assert_eq!(feed(&shelf, 0).await, [wanted]);
+            assert_eq!(feed(&fixture, 0).await, [wanted]);
         }
     }
 }
 
 #[tokio::test]
 async fn an_alias_says_where_it_leads() {
-    for shelf in three().await {
-        recheck(&shelf, "good.example").await;
-        shelf.take(1).await;
+    for fixture in three().await {
+        recheck(&fixture, "good.example").await;
+        fixture.take(1).await;
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut moved = shelf.outcome("good.example", alias, Vec::new());
+        let mut moved = fixture.outcome("good.example", alias, Vec::new());
         moved.report.alias_of = Some(home("better.example"));
-        shelf.store.record(vec![moved]).await.expect("a record");
-        let entries = shelf.store.feed(shelf.topic, 1, 9).await.expect("a feed");
+        fixture.store.record(vec![moved]).await.expect("a record");
+        let entries = fixture
+            .store
+            .feed(fixture.topic, 1, 9)
+            .await
+            .expect("a feed");
         assert_eq!(entries[0].change, ListChange::Alias);
         let target = entries[0].judged.alias_of.as_ref().expect("a target");
         assert_eq!(target.site(), site("better.example"));
@@ -211,54 +219,54 @@ async fn an_alias_says_where_it_leads() {
 
 #[tokio::test]
 async fn a_blocked_host_leaves_at_once_is_not_visited_and_may_come_back() {
-    for shelf in three().await {
-        shelf.enter(&["new.example"], false).await;
+    for fixture in three().await {
+        fixture.enter(&["new.example"], false).await;
         for host in ["good.example", "new.example"] {
             let (site, note) = (site(host), "spam".to_owned());
-            let blocked = edit(&shelf, Edit::Block { site, note }).await;
+            let blocked = edit(&fixture, Edit::Block { site, note }).await;
             assert_eq!(blocked, Edited::Done { seq: None });
         }
         assert_eq!(
-            feed(&shelf, 1).await,
+            feed(&fixture, 1).await,
             [line(4, "good.example", "dropped", "blocked")]
         );
         // Not even an editor gets it back.
-        decide(&shelf, "good.example", Some(Opinion::Accept)).await;
+        decide(&fixture, "good.example", Some(Opinion::Accept)).await;
         assert_eq!(
-            feed(&shelf, 4).await,
+            feed(&fixture, 4).await,
             [line(5, "good.example", "dropped", "blocked")]
         );
-        decide(&shelf, "good.example", None).await;
+        decide(&fixture, "good.example", None).await;
         let taking = TakeRequest::any(9, clock::now());
-        let taken = shelf.take_sites(taking).await;
+        let taken = fixture.take_sites(taking).await;
         let handed_out = |taken: &ClaimedSite| (taken.site().to_string(), taken.is_blocked);
         let handed_out: Vec<(String, bool)> = taken.iter().map(handed_out).collect();
         assert_eq!(handed_out, [("new.example".to_owned(), true)]);
         let refused = Verdict::Undecided(UndecidedReason::Blocked);
-        shelf.judge("new.example", refused, Vec::new()).await;
-        let blocks = shelf.store.blocks(None, 9).await.expect("blocks");
+        fixture.judge("new.example", refused, Vec::new()).await;
+        let blocks = fixture.store.blocks(None, 9).await.expect("blocks");
         let hosts: Vec<&str> = blocks.iter().map(|(site, _)| site.as_str()).collect();
         assert_eq!(hosts, ["good.example", "new.example"]);
         for (site, block) in blocks {
             assert_eq!(block.note, "spam");
-            edit(&shelf, Edit::Unblock { site }).await;
+            edit(&fixture, Edit::Unblock { site }).await;
         }
-        let entries = feed(&shelf, 6).await;
+        let entries = feed(&fixture, 6).await;
         assert_eq!(entries.len(), 1, "{entries:?}");
         assert_eq!(
             (entries[0].2, entries[0].3.as_str()),
             ("added", "unblocked")
         );
-        assert_eq!(shelf.take(9).await, ["new.example"], "it gets its visit");
+        assert_eq!(fixture.take(9).await, ["new.example"], "it gets its visit");
         let nothing = site("good.example");
-        let again = edit(&shelf, Edit::Unblock { site: nothing }).await;
+        let again = edit(&fixture, Edit::Unblock { site: nothing }).await;
         assert_eq!(again, Edited::Unchanged);
     }
 }
 
 #[tokio::test]
 async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
-    for shelf in three().await {
+    for fixture in three().await {
         let with = |block: &[&str]| TopicOpening {
             hosts: Arc::new(HostLists::new(
                 &block
@@ -269,27 +277,27 @@ async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
             )),
             ..opening(Combined)
         };
-        shelf
+        fixture
             .store
             .open_topic(with(&["*.example"]))
             .await
             .expect("a topic");
         assert_eq!(
-            feed(&shelf, 0).await,
+            feed(&fixture, 0).await,
             [line(4, "good.example", "dropped", "blocked")]
         );
-        shelf
+        fixture
             .store
             .open_topic(with(&["*.example"]))
             .await
             .expect("a topic");
-        assert_eq!(feed(&shelf, 4).await, [], "once is enough");
+        assert_eq!(feed(&fixture, 4).await, [], "once is enough");
         // Judged while blocked; when unblocked, its entry comes after every cursor.
-        judged(&shelf, &[("late.example", Verdict::Relevant)]).await;
-        assert_eq!(feed(&shelf, 4).await, []);
-        shelf.store.open_topic(with(&[])).await.expect("a topic");
+        judged(&fixture, &[("late.example", Verdict::Relevant)]).await;
+        assert_eq!(feed(&fixture, 4).await, []);
+        fixture.store.open_topic(with(&[])).await.expect("a topic");
         assert_eq!(
-            feed(&shelf, 5).await,
+            feed(&fixture, 5).await,
             [
                 line(6, "good.example", "added", "judged"),
                 line(7, "late.example", "added", "judged")
@@ -300,22 +308,22 @@ async fn the_lists_of_the_operator_clean_the_list_when_a_topic_is_opened() {
 
 #[tokio::test]
 async fn a_reader_of_a_feed_is_woken_when_there_is_a_change_and_not_before() {
-    for shelf in three().await {
+    for fixture in three().await {
         let head = async || {
-            let heads = shelf.store.heads().await.expect("a store");
-            (heads.last_number, heads.lists[&shelf.topic])
+            let heads = fixture.store.heads().await.expect("a store");
+            (heads.last_number, heads.lists[&fixture.topic])
         };
         let (_, first) = head().await;
         assert_eq!(first, 1);
-        let mut waiting = std::pin::pin!(shelf.store.wait_for_change(shelf.topic, first));
-        judged(&shelf, &[("dull.test", Verdict::Irrelevant)]).await;
+        let mut waiting = std::pin::pin!(fixture.store.wait_for_change(fixture.topic, first));
+        judged(&fixture, &[("dull.test", Verdict::Irrelevant)]).await;
         tokio::select! {
             biased;
             _ = waiting.as_mut() => panic!("no site was listed"),
             () = std::future::ready(()) => {}
         }
         assert_eq!(head().await.1, 1);
-        judged(&shelf, &[("fine.test", Verdict::Relevant)]).await;
+        judged(&fixture, &[("fine.test", Verdict::Relevant)]).await;
         waiting.await.expect("a store");
         assert_eq!(head().await, (5, 5));
     }
@@ -323,7 +331,7 @@ async fn a_reader_of_a_feed_is_woken_when_there_is_a_change_and_not_before() {
 
 #[tokio::test]
 async fn the_queue_begins_with_the_most_informative_sites() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let sites = [
             ("sure.example", 0.99, Verdict::Relevant),
             ("unsure.test", 0.55, Verdict::Relevant),
@@ -335,16 +343,20 @@ async fn the_queue_begins_with_the_most_informative_sites() {
             ),
         ];
         let hosts: Vec<&str> = sites.iter().map(|(host, ..)| *host).collect();
-        shelf.enter(&hosts, false).await;
-        shelf.take(9).await;
+        fixture.enter(&hosts, false).await;
+        fixture.take(9).await;
         for (host, confidence, verdict) in sites {
-            let mut outcome = shelf.outcome(host, verdict, Vec::new());
+            let mut outcome = fixture.outcome(host, verdict, Vec::new());
             outcome.report.confidence = SiteConfidence::new(confidence).expect("a confidence");
             outcome.rank = if host == "unsure.test" { 0.45 } else { 0.9 };
-            shelf.store.record(vec![outcome]).await.expect("a record");
+            fixture.store.record(vec![outcome]).await.expect("a record");
         }
         let queue = async || -> Vec<String> {
-            let queue = shelf.store.queue(shelf.topic, 9).await.expect("a queue");
+            let queue = fixture
+                .store
+                .queue(fixture.topic, 9)
+                .await
+                .expect("a queue");
             let uses: Vec<f64> = queue.iter().map(|(_, usefulness)| *usefulness).collect();
             assert!(uses.is_sorted_by(|one, next| one >= next), "{uses:?}");
             let hosts = queue.iter().map(|(found, _)| found.judged.site.to_string());
@@ -352,16 +364,16 @@ async fn the_queue_begins_with_the_most_informative_sites() {
         };
         let all = ["unsure.test", "disputed.org", "sure.example"];
         assert_eq!(queue().await, all);
-        decide(&shelf, "unsure.test", Some(Opinion::Reject)).await;
+        decide(&fixture, "unsure.test", Some(Opinion::Reject)).await;
         assert_eq!(queue().await, all[1..]);
         // A new verdict does not put it back into the queue, a withdrawn decision does.
-        recheck(&shelf, "unsure.test").await;
-        shelf.take(9).await;
-        shelf
+        recheck(&fixture, "unsure.test").await;
+        fixture.take(9).await;
+        fixture
             .judge("unsure.test", Verdict::Relevant, Vec::new())
             .await;
         assert_eq!(queue().await, all[1..]);
-        decide(&shelf, "unsure.test", None).await;
+        decide(&fixture, "unsure.test", None).await;
         let mut asked = queue().await;
         asked.sort();
         assert_eq!(asked, ["disputed.org", "sure.example", "unsure.test"]);
@@ -392,8 +404,8 @@ async fn found(store: &dyn ReadStore, query: SiteQuery) -> Vec<String> {
 
 #[tokio::test]
 async fn sites_are_found_in_portions_of_any_size_in_any_order() {
-    for shelf in three().await {
-        let store = &shelf.store;
+    for fixture in three().await {
+        let store = &fixture.store;
         let all = ["good.example", "bad.test", "parked.org"];
         for most in [1, 2, 3, 4] {
             let query = SiteQuery { most, ..any_site() };
@@ -420,9 +432,9 @@ async fn sites_are_found_in_portions_of_any_size_in_any_order() {
 
 #[tokio::test]
 async fn sites_are_found_by_what_they_are() {
-    for shelf in three().await {
-        let store = &shelf.store;
-        decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+    for fixture in three().await {
+        let store = &fixture.store;
+        decide(&fixture, "bad.test", Some(Opinion::Accept)).await;
         let wrong_topic = TopicOpening {
             name: "another".to_owned(),
             ..opening(Combined)
@@ -467,7 +479,7 @@ async fn sites_are_found_by_what_they_are() {
             ),
             (
                 SiteQuery {
-                    topic: Some(shelf.topic),
+                    topic: Some(fixture.topic),
                     host_prefix: Some("go".to_owned()),
                     ..any_site()
                 },
@@ -504,16 +516,16 @@ async fn sites_are_found_by_what_they_are() {
 
 #[tokio::test]
 async fn everything_people_said_survives_a_dump() {
-    for shelf in three().await {
-        decide(&shelf, "bad.test", Some(Opinion::Accept)).await;
+    for fixture in three().await {
+        decide(&fixture, "bad.test", Some(Opinion::Accept)).await;
         let (site, note) = (site("good.example"), "spam".to_owned());
-        edit(&shelf, Edit::Block { site, note }).await;
-        let (topic, is_paused) = (shelf.topic, true);
-        edit(&shelf, Edit::Pause { topic, is_paused }).await;
-        assert!(shelf.store.is_paused(topic).await.expect("a read"));
+        edit(&fixture, Edit::Block { site, note }).await;
+        let (topic, is_paused) = (fixture.topic, true);
+        edit(&fixture, Edit::Pause { topic, is_paused }).await;
+        assert!(fixture.store.is_paused(topic).await.expect("a read"));
         for with_lists in [true, false] {
-            let other = KeyValueStore::in_memory().expect("memory");
-            let mut lines = shelf.store.dump();
+            let other = Arc::new(KeyValueStore::in_memory().expect("memory"));
+            let mut lines = fixture.store.dump();
             while let Some(line) = lines.recv().await {
                 let line = line.expect("a line");
                 let value: Value = serde_json::to_value(&line).expect("JSON");
@@ -523,31 +535,34 @@ async fn everything_people_said_survives_a_dump() {
                 }
             }
             other.open_topic(opening(Combined)).await.expect("a topic");
-            let copy = Shelf::of(other, topic);
+            let copy = StoreFixture::of(other, topic);
             let entries = feed(&copy, 0).await;
             let listed: Vec<(&str, &str)> = entries
                 .iter()
                 .map(|(_, host, change, _)| (host.as_str(), *change))
                 .collect();
             if with_lists {
-                assert_eq!(entries, feed(&shelf, 0).await);
+                assert_eq!(entries, feed(&fixture, 0).await);
             } else {
                 assert_eq!(listed, [("bad.test", "added")]);
             }
             assert!(copy.store.is_paused(topic).await.expect("a read"));
             let identity = async |store: &dyn ReadStore| store.identity().await.expect("a name");
-            assert_ne!(identity(&*copy.store).await, identity(&*shelf.store).await);
+            assert_ne!(
+                identity(&*copy.store).await,
+                identity(&*fixture.store).await
+            );
             assert_eq!(
                 copy.store.blocks(None, 9).await.expect("blocks"),
-                shelf.store.blocks(None, 9).await.expect("blocks")
+                fixture.store.blocks(None, 9).await.expect("blocks")
             );
             assert_eq!(
                 copy.store.decisions(topic, None, 9).await.expect("read"),
-                shelf.store.decisions(topic, None, 9).await.expect("read")
+                fixture.store.decisions(topic, None, 9).await.expect("read")
             );
             assert_eq!(
                 copy.store.queue(topic, 9).await.expect("a queue"),
-                shelf.store.queue(topic, 9).await.expect("a queue")
+                fixture.store.queue(topic, 9).await.expect("a queue")
             );
         }
     }
@@ -555,19 +570,19 @@ async fn everything_people_said_survives_a_dump() {
 
 #[tokio::test]
 async fn a_crawl_leaves_a_curve() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let hosts: Vec<String> = (0..40).map(|number| format!("h{number}.test")).collect();
         let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-        shelf.enter(&hosts, false).await;
-        shelf.take(40).await;
+        fixture.enter(&hosts, false).await;
+        fixture.take(40).await;
         for (at, host) in hosts.iter().enumerate() {
             let verdict = match at % 4 {
                 0 => Verdict::Relevant,
                 _ => Verdict::Irrelevant,
             };
-            shelf.judge(host, verdict, Vec::new()).await;
+            fixture.judge(host, verdict, Vec::new()).await;
         }
-        let curve = shelf.store.curve(shelf.topic).await.expect("a curve");
+        let curve = fixture.store.curve(fixture.topic).await.expect("a curve");
         let pages: Vec<u64> = curve.iter().map(|point| point.pages).collect();
         assert_eq!(pages, [10, 20, 30, 40, 50, 60, 70, 80]);
         let last = curve[7];
@@ -610,10 +625,9 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let hosts = ["a.example", "b.test", "c.org"];
-            let store = KeyValueStore::in_memory().expect("memory");
-            let shelf = Shelf::over(store, None).await;
+            let fixture = StoreFixture::in_memory().await;
             let first = hosts.map(|host| (host, Verdict::Irrelevant));
-            judged(&shelf, &first).await;
+            judged(&fixture, &first).await;
             let (mut after, mut followed) = (0, BTreeSet::new());
             let mut pauses = pauses.into_iter().cycle();
             let mut rest = pauses.next().expect("a pause");
@@ -621,40 +635,40 @@ proptest! {
                 let host = hosts[number];
                 match event {
                     Event::Judged(is_relevant) => {
-                        recheck(&shelf, host).await;
+                        recheck(&fixture, host).await;
                         let verdict = if is_relevant {
                             Verdict::Relevant
                         } else {
                             Verdict::Irrelevant
                         };
-                        if shelf.take(1).await == [host] {
-                            shelf.judge(host, verdict, Vec::new()).await;
+                        if fixture.take(1).await == [host] {
+                            fixture.judge(host, verdict, Vec::new()).await;
                         }
                     }
                     Event::Decided(opinion) => {
-                        decide(&shelf, host, opinion).await;
+                        decide(&fixture, host, opinion).await;
                     }
                     Event::Blocked(true) => {
                         let (site, note) = (site(host), String::new());
-                        edit(&shelf, Edit::Block { site, note }).await;
+                        edit(&fixture, Edit::Block { site, note }).await;
                     }
                     Event::Blocked(false) => {
                         let site = site(host);
-                        edit(&shelf, Edit::Unblock { site }).await;
+                        edit(&fixture, Edit::Unblock { site }).await;
                     }
                 }
                 rest -= 1;
                 if rest == 0 {
-                    follow(&shelf, &mut after, &mut followed).await;
+                    follow(&fixture, &mut after, &mut followed).await;
                     rest = pauses.next().expect("a pause");
                 }
             }
-            follow(&shelf, &mut after, &mut followed).await;
+            follow(&fixture, &mut after, &mut followed).await;
             let mut listed = BTreeSet::new();
             for host in hosts {
-                let file = shelf.store.site(shelf.topic, &site(host)).await;
+                let file = fixture.store.site(fixture.topic, &site(host)).await;
                 let file = file.expect("a read").expect("a file");
-                let blocked = shelf.store.block_of(&site(host)).await.expect("a read");
+                let blocked = fixture.store.block_of(&site(host)).await.expect("a read");
                 let wanted = match &file.decision {
                     Some(decision) => decision.opinion == Opinion::Accept,
                     None => file.judged.expect("a verdict").verdict.is_relevant(),
@@ -669,8 +683,8 @@ proptest! {
     }
 }
 
-async fn follow(shelf: &Shelf, after: &mut u64, followed: &mut BTreeSet<String>) {
-    for (seq, host, change, _) in feed(shelf, *after).await {
+async fn follow(fixture: &StoreFixture, after: &mut u64, followed: &mut BTreeSet<String>) {
+    for (seq, host, change, _) in feed(fixture, *after).await {
         assert!(seq > *after);
         *after = seq;
         match change {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sitescout::store::{DumpLine, DumpStore, KeyValueStore, Standing, TopicOpening};
 use sitescout::web::{Platforms, Verdict};
 
-use crate::stores::{Combined, Shelf, edge, opening};
+use crate::stores::{Combined, StoreFixture, edge, opening};
 use crate::warc::WarcBuilder;
 
 /// A topic for which these are platforms, too.
@@ -22,9 +22,13 @@ fn with(platforms: &[&str]) -> TopicOpening {
     }
 }
 
-async fn standing(shelf: &Shelf, host: &str) -> Standing {
+async fn standing(fixture: &StoreFixture, host: &str) -> Standing {
     let site = host.parse().expect("a host");
-    let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+    let file = fixture
+        .store
+        .site(fixture.topic, &site)
+        .await
+        .expect("a read");
     file.expect("a file").standing
 }
 
@@ -37,9 +41,9 @@ fn below(domain: &str) -> Vec<String> {
     (0..10).map(|at| format!("h{at}.{domain}")).collect()
 }
 
-async fn enter(shelf: &Shelf, hosts: &[String]) -> usize {
+async fn enter(fixture: &StoreFixture, hosts: &[String]) -> usize {
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    shelf.enter(&hosts, false).await
+    fixture.enter(&hosts, false).await
 }
 
 /// By hand: three blogs recommend with 0.9 and another site with 0.1; as four domains that is
@@ -55,26 +59,33 @@ async fn blogs_of_one_platform_are_domains_of_their_own() {
         "livejournal.com",
         "over-blog.com",
     ] {
-        let store = KeyValueStore::in_memory().expect("memory");
-        let shelf = Shelf::over(store, None).await;
+        let fixture = StoreFixture::in_memory().await;
         // The front of the platform is a site of its own, by one name.
         let www = format!("www.{platform}");
-        assert_eq!(shelf.enter(&[platform, &www], false).await, 1);
-        assert_eq!(enter(&shelf, &below(platform)).await, 10, "{platform}");
-        assert_eq!(enter(&shelf, &below("farm.test")).await, 3, "others share");
+        assert_eq!(fixture.enter(&[platform, &www], false).await, 1);
+        assert_eq!(enter(&fixture, &below(platform)).await, 10, "{platform}");
+        assert_eq!(
+            enter(&fixture, &below("farm.test")).await,
+            3,
+            "others share"
+        );
         let pages = below("alice.substack.com");
-        assert_eq!(enter(&shelf, &pages).await, 3, "and so do parts of a blog");
-        shelf.take(99).await;
+        assert_eq!(
+            enter(&fixture, &pages).await,
+            3,
+            "and so do parts of a blog"
+        );
+        fixture.take(99).await;
         let blogs = below(platform);
         for blog in &blogs[..3] {
             let edges = vec![edge("target.org", 0.9, 0.9)];
-            shelf.judge(blog, Verdict::Relevant, edges).await;
+            fixture.judge(blog, Verdict::Relevant, edges).await;
         }
         let edges = vec![edge("target.org", 0.1, 0.1)];
-        shelf
+        fixture
             .judge("h0.farm.test", Verdict::Irrelevant, edges)
             .await;
-        let target = standing(&shelf, "target.org").await;
+        let target = standing(&fixture, "target.org").await;
         assert_eq!((target.edges, target.domains), (4, 4), "{platform}");
         assert!(is_near(target.global, 0.7), "{target:?}");
     }
@@ -84,51 +95,57 @@ async fn blogs_of_one_platform_are_domains_of_their_own() {
 /// and another one with 0.1 weigh 0.5 as two domains and 0.633 as three.
 #[tokio::test]
 async fn an_older_store_is_recounted() {
-    for shelf in Shelf::all().await {
-        assert_eq!(enter(&shelf, &below("farm.test")).await, 3);
-        shelf.enter(&["honest.test", "leads.farm.test"], true).await;
+    for fixture in StoreFixture::all().await {
+        assert_eq!(enter(&fixture, &below("farm.test")).await, 3);
+        fixture
+            .enter(&["honest.test", "leads.farm.test"], true)
+            .await;
         let rival = vec![edge("rival.org", 0.6, 0.6), edge("target.org", 0.1, 0.1)];
-        shelf.take(99).await;
-        shelf.judge("honest.test", Verdict::Relevant, rival).await;
+        fixture.take(99).await;
+        fixture.judge("honest.test", Verdict::Relevant, rival).await;
         for host in ["h0.farm.test", "h1.farm.test"] {
             let edges = vec![edge("target.org", 0.9, 0.9)];
-            shelf.judge(host, Verdict::Relevant, edges).await;
+            fixture.judge(host, Verdict::Relevant, edges).await;
         }
-        let before = standing(&shelf, "target.org").await;
+        let before = standing(&fixture, "target.org").await;
         assert_eq!((before.edges, before.domains), (3, 2));
         assert!(is_near(before.global, 0.5));
-        let rival = standing(&shelf, "rival.org").await;
+        let rival = standing(&fixture, "rival.org").await;
 
-        let again = shelf.store.open_topic(with(&["farm.test"])).await;
-        assert_eq!(again.expect("a topic"), shelf.topic);
-        let after = standing(&shelf, "target.org").await;
+        let again = fixture.store.open_topic(with(&["farm.test"])).await;
+        assert_eq!(again.expect("a topic"), fixture.topic);
+        let after = standing(&fixture, "target.org").await;
         assert_eq!((after.edges, after.domains), (3, 3));
         assert!(is_near(after.global, 1.9 / 3.0), "{after:?}");
-        assert_eq!(standing(&shelf, "rival.org").await, rival, "nothing moved");
+        assert_eq!(
+            standing(&fixture, "rival.org").await,
+            rival,
+            "nothing moved"
+        );
         // A further site of the platform counts once.
-        shelf
+        fixture
             .judge(
                 "h2.farm.test",
                 Verdict::Relevant,
                 vec![edge("target.org", 0.9, 0.9)],
             )
             .await;
-        let more = standing(&shelf, "target.org").await;
+        let more = standing(&fixture, "target.org").await;
         assert_eq!((more.edges, more.domains), (4, 4));
         assert!(is_near(more.global, 2.8 / 4.0));
         // Each name has a share of its own now.
-        assert_eq!(enter(&shelf, &below("farm.test")).await, 7);
-        assert_eq!(enter(&shelf, &below("h0.farm.test")).await, 2);
+        assert_eq!(enter(&fixture, &below("farm.test")).await, 7);
+        assert_eq!(enter(&fixture, &below("h0.farm.test")).await, 2);
 
         // And back: they are one again, and have more than their share.
-        let again = shelf.store.open_topic(with(&[])).await;
-        assert_eq!(again.expect("a topic"), shelf.topic);
-        let back = standing(&shelf, "target.org").await;
+        let again = fixture.store.open_topic(with(&[])).await;
+        assert_eq!(again.expect("a topic"), fixture.topic);
+        let back = standing(&fixture, "target.org").await;
         assert_eq!((back.edges, back.domains), (4, 2));
         assert!(is_near(back.global, 0.5), "{back:?}");
-        assert_eq!(shelf.enter(&["new.farm.test"], false).await, 0);
+        assert_eq!(fixture.enter(&["new.farm.test"], false).await, 0);
         // By the new ranks: 0.6 for the rival, 0.5 for the target.
-        let border = shelf.take(2).await;
+        let border = fixture.take(2).await;
         assert_eq!(border, ["rival.org", "target.org"]);
     }
 }
@@ -136,15 +153,14 @@ async fn an_older_store_is_recounted() {
 /// The same out of a dump, whose counts and sums are those of before.
 #[tokio::test]
 async fn an_older_dump_is_recounted() {
-    let store = KeyValueStore::in_memory().expect("memory");
-    let shelf = Shelf::over(store, None).await;
-    enter(&shelf, &below("tumblr.com")[..3]).await;
-    shelf.take(99).await;
+    let fixture = StoreFixture::in_memory().await;
+    enter(&fixture, &below("tumblr.com")[..3]).await;
+    fixture.take(99).await;
     for (host, weight) in [("h0.tumblr.com", 0.9), ("h1.tumblr.com", 0.5)] {
         let edges = vec![edge("target.org", weight, weight)];
-        shelf.judge(host, Verdict::Relevant, edges).await;
+        fixture.judge(host, Verdict::Relevant, edges).await;
     }
-    let mut dump = shelf.store.dump();
+    let mut dump = fixture.store.dump();
     let mut lines: Vec<DumpLine> = Vec::new();
     let mut is_written = false;
     while let Some(line) = dump.recv().await {
@@ -177,7 +193,7 @@ async fn an_older_dump_is_recounted() {
     lines.push(serde_json::from_value(end).expect("a record"));
     let store = KeyValueStore::in_memory().expect("memory");
     store.load(lines).await.expect("a store");
-    let old = Shelf::over(store, None).await;
+    let old = StoreFixture::over(Arc::new(store)).await;
     let target = standing(&old, "target.org").await;
     assert_eq!((target.edges, target.domains), (2, 2));
     assert!(is_near(target.global, 0.7), "{target:?}");

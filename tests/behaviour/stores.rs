@@ -9,16 +9,15 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sitescout::config::{EdgeRetention, OldVerdicts, StoreSettings};
 use sitescout::store::{
-    Averaging, BorderCaps, CLAIM_TERM, Claim, ClaimedSite, CrawlStore, DumpStore, Edit,
-    KeyValueStore, NewEdge, NewSite, Rank, Ranking, Recorded, Resolution, Standing, Store,
-    StoreError, TakeRequest, Tally, TopicId, TopicOpening, VisitOutcome,
+    Averaging, BorderCaps, CLAIM_TERM, Claim, ClaimedSite, DumpStore, Edit, KeyValueStore, NewEdge,
+    NewSite, Rank, Ranking, Recorded, Resolution, Standing, Store, StoreError, TakeRequest, Tally,
+    TopicId, TopicOpening, VisitOutcome,
 };
 use sitescout::telemetry::clock::{self, TestClock};
 use sitescout::web::{
     DeferralCause, ModelFingerprint, PageUrl, SiteConfidence, SiteId, SiteReport, SiteVisit,
     StopReason, UndecidedReason, Verdict,
 };
-use tempfile::TempDir;
 use tokio::time::sleep;
 
 /// The mean of global and local weights, ties by the number of edges.
@@ -101,67 +100,118 @@ fn deferred_until(not_before: SystemTime) -> UndecidedReason {
 }
 
 /// A store with all of its traits.
-pub(crate) trait EveryDoor: Store + DumpStore {}
+pub(crate) trait FullStore: Store + DumpStore {}
 
-impl<S: Store + DumpStore> EveryDoor for S {}
+impl<S: Store + DumpStore> FullStore for S {}
 
-/// Every store, freshly created. A further one is a function here, which every test then calls.
-const STORES: [fn() -> Made; 2] = [on_disk, in_memory];
+/// Where a store is. Each call opens it: the first creates it, later ones find it as it was left.
+type Place = Box<dyn Fn(&StoreSettings) -> Result<Arc<dyn FullStore>, StoreError>>;
 
-/// A store, and the directory that goes with it.
-type Made = (Arc<dyn EveryDoor>, Option<TempDir>);
-
-fn on_disk() -> Made {
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = KeyValueStore::open(&directory.path().join("state"), &StoreSettings::default());
-    (Arc::new(store.expect("a store")), Some(directory))
+/// A kind of store.
+struct Engine {
+    /// A new place for one of its stores.
+    place: fn() -> Place,
+    /// Whether a store can be opened again by another process.
+    is_durable: bool,
 }
 
-fn in_memory() -> Made {
-    (Arc::new(KeyValueStore::in_memory().expect("memory")), None)
+/// Every engine. A further one is a line here; every test then checks its stores.
+const ENGINES: &[Engine] = &[
+    Engine {
+        place: on_disk,
+        is_durable: true,
+    },
+    Engine {
+        place: in_memory,
+        is_durable: false,
+    },
+];
+
+/// New places for stores that outlive their process, one for each such engine.
+fn durable_places() -> impl Iterator<Item = Place> {
+    let durable = ENGINES.iter().filter(|engine| engine.is_durable);
+    durable.map(|engine| (engine.place)())
+}
+
+fn on_disk() -> Place {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = place_at(&directory.path().join("state"));
+    Box::new(move |settings| {
+        let _kept = &directory;
+        place(settings)
+    })
+}
+
+fn place_at(directory: &Path) -> Place {
+    let directory = directory.to_owned();
+    Box::new(move |settings| Ok(Arc::new(KeyValueStore::open(&directory, settings)?)))
+}
+
+fn in_memory() -> Place {
+    Box::new(|settings| Ok(Arc::new(KeyValueStore::in_memory_with(settings)?)))
+}
+
+/// Opens a store that another handle may just be closing.
+async fn open_with(place: &Place, settings: &StoreSettings) -> Arc<dyn FullStore> {
+    for _ in 0..500 {
+        match place(settings) {
+            Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
+            opened => return opened.expect("a store"),
+        }
+    }
+    panic!("the store is never closed");
+}
+
+async fn open(place: &Place) -> Arc<dyn FullStore> {
+    open_with(place, &StoreSettings::default()).await
 }
 
 /// A store with one topic.
-pub(crate) struct Shelf {
-    pub(crate) store: Arc<dyn EveryDoor>,
+pub(crate) struct StoreFixture {
+    pub(crate) store: Arc<dyn FullStore>,
     pub(crate) topic: TopicId,
     /// The last claim on each site.
     claims: Mutex<BTreeMap<SiteId, Claim>>,
-    _directory: Option<TempDir>,
+    /// Keeps the directory of the store.
+    #[allow(dead_code, reason = "held for its drop")]
+    place: Option<Place>,
 }
 
-impl Shelf {
-    async fn made((store, directory): Made) -> Self {
-        let topic = store.open_topic(opening(Combined)).await.expect("a topic");
+impl StoreFixture {
+    /// One whose topic is open already.
+    pub(crate) fn of(store: Arc<dyn FullStore>, topic: TopicId) -> Self {
         Self {
             store,
             topic,
             claims: Mutex::default(),
-            _directory: directory,
+            place: None,
         }
     }
 
-    pub(crate) async fn over(store: KeyValueStore, directory: Option<TempDir>) -> Self {
-        Self::made((Arc::new(store), directory)).await
+    pub(crate) async fn over(store: Arc<dyn FullStore>) -> Self {
+        let topic = store.open_topic(opening(Combined)).await.expect("a topic");
+        Self::of(store, topic)
     }
 
-    /// One whose topic is open already.
-    pub(crate) fn of(store: KeyValueStore, topic: TopicId) -> Self {
-        Self {
-            store: Arc::new(store),
-            topic,
-            claims: Mutex::default(),
-            _directory: None,
-        }
-    }
-
-    /// One of each kind.
+    /// One with a store of each engine.
     pub(crate) async fn all() -> Vec<Self> {
+        Self::all_with(&StoreSettings::default()).await
+    }
+
+    async fn all_with(settings: &StoreSettings) -> Vec<Self> {
         let mut all = Vec::new();
-        for make in STORES {
-            all.push(Self::made(make()).await);
+        for engine in ENGINES {
+            let place = (engine.place)();
+            let mut fixture = Self::over(open_with(&place, settings).await).await;
+            fixture.place = Some(place);
+            all.push(fixture);
         }
         all
+    }
+
+    /// One with a store that is gone with it.
+    pub(crate) async fn in_memory() -> Self {
+        Self::over(open(&in_memory()).await).await
     }
 
     pub(crate) async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
@@ -222,21 +272,6 @@ impl Shelf {
     }
 }
 
-/// Opens a store that another handle may just be closing.
-async fn open(directory: &Path) -> KeyValueStore {
-    open_with(directory, &StoreSettings::default()).await
-}
-
-async fn open_with(directory: &Path, settings: &StoreSettings) -> KeyValueStore {
-    for _ in 0..500 {
-        match KeyValueStore::open(directory, settings) {
-            Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
-            opened => return opened.expect("a store"),
-        }
-    }
-    panic!("the store is never closed");
-}
-
 pub(crate) fn home(host: &str) -> PageUrl {
     format!("https://{host}/").parse().expect("an address")
 }
@@ -274,9 +309,9 @@ fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome 
 
 #[tokio::test]
 async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["start.example", "other.test"], true).await;
-        assert_eq!(shelf.take(9).await, ["start.example", "other.test"]);
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["start.example", "other.test"], true).await;
+        assert_eq!(fixture.take(9).await, ["start.example", "other.test"]);
         let edges = vec![
             edge("middle.example", 0.6, 0.7),
             edge("first.example", 0.5, 0.5),
@@ -284,11 +319,13 @@ async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
             edge("best.example", 0.9, 0.9),
             edge("twice.example", 0.5, 0.5),
         ];
-        shelf.judge("start.example", Verdict::Relevant, edges).await;
+        fixture
+            .judge("start.example", Verdict::Relevant, edges)
+            .await;
         let again = vec![edge("twice.example", 0.5, 0.5)];
-        shelf.judge("other.test", Verdict::Relevant, again).await;
+        fixture.judge("other.test", Verdict::Relevant, again).await;
         assert_eq!(
-            shelf.take(9).await,
+            fixture.take(9).await,
             [
                 "best.example",
                 "middle.example",
@@ -297,7 +334,11 @@ async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
                 "second.example"
             ]
         );
-        assert_eq!(shelf.take(9).await, [""; 0], "no site is handed out twice");
+        assert_eq!(
+            fixture.take(9).await,
+            [""; 0],
+            "no site is handed out twice"
+        );
     }
 }
 
@@ -305,20 +346,26 @@ async fn the_best_comes_first_then_the_most_recommended_then_the_first_found() {
 /// once, so the mean is 0.5 and not 0.7.
 #[tokio::test]
 async fn a_farm_of_hosts_counts_once() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
-        shelf.enter(&farm, true).await;
-        shelf.enter(&["honest.test"], true).await;
-        shelf.take(9).await;
+        fixture.enter(&farm, true).await;
+        fixture.enter(&["honest.test"], true).await;
+        fixture.take(9).await;
         for host in farm {
-            shelf
+            fixture
                 .judge(host, Verdict::Relevant, vec![edge("target.org", 0.9, 0.9)])
                 .await;
         }
         let edges = vec![edge("target.org", 0.1, 0.1)];
-        shelf.judge("honest.test", Verdict::Irrelevant, edges).await;
+        fixture
+            .judge("honest.test", Verdict::Irrelevant, edges)
+            .await;
         let site: SiteId = "target.org".parse().expect("a host");
-        let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+        let file = fixture
+            .store
+            .site(fixture.topic, &site)
+            .await
+            .expect("a read");
         let file = file.expect("a file");
         assert_eq!((file.standing.edges, file.standing.domains), (4, 2));
         assert!((file.standing.global - 0.5).abs() < 1e-6, "{file:?}");
@@ -330,14 +377,18 @@ async fn a_farm_of_hosts_counts_once() {
 /// recomputes the averages of what is there already.
 #[tokio::test]
 async fn edges_count_alike_if_the_ranking_says_so() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let open = async |ranking: TopicOpening| {
-            let topic = shelf.store.open_topic(ranking).await.expect("a topic");
-            assert_eq!(topic, shelf.topic);
+            let topic = fixture.store.open_topic(ranking).await.expect("a topic");
+            assert_eq!(topic, fixture.topic);
         };
         let mean = async || {
             let site: SiteId = "target.org".parse().expect("a host");
-            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+            let file = fixture
+                .store
+                .site(fixture.topic, &site)
+                .await
+                .expect("a read");
             let standing = file.expect("a file").standing;
             assert!((standing.global - standing.local).abs() < 1e-6);
             assert_eq!(standing.edges, 4);
@@ -346,30 +397,32 @@ async fn edges_count_alike_if_the_ranking_says_so() {
         let is_near = |one: f64, other: f64| (one - other).abs() < 1e-6;
         open(opening(ByEdge)).await;
         let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
-        shelf.enter(&farm, true).await;
-        shelf.enter(&["honest.test"], true).await;
-        shelf.take(9).await;
+        fixture.enter(&farm, true).await;
+        fixture.enter(&["honest.test"], true).await;
+        fixture.take(9).await;
         for host in farm {
             let edges = vec![edge("target.org", 0.9, 0.9), edge("rival.org", 0.6, 0.6)];
-            shelf.judge(host, Verdict::Relevant, edges).await;
+            fixture.judge(host, Verdict::Relevant, edges).await;
         }
         let edges = vec![edge("target.org", 0.1, 0.1)];
-        shelf.judge("honest.test", Verdict::Irrelevant, edges).await;
+        fixture
+            .judge("honest.test", Verdict::Irrelevant, edges)
+            .await;
         assert!(is_near(mean().await, 0.7));
         open(opening(Combined)).await;
         assert!(is_near(mean().await, 0.5));
         open(opening(ByEdge)).await;
         assert!(is_near(mean().await, 0.7));
-        assert_eq!(shelf.take(9).await, ["target.org", "rival.org"]);
+        assert_eq!(fixture.take(9).await, ["target.org", "rival.org"]);
     }
 }
 
 #[tokio::test]
 async fn verdicts_are_numbered_without_gaps_and_can_be_read_on() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let hosts = ["a.example", "b.test", "c.org", "d.net"];
-        shelf.enter(&hosts, false).await;
-        shelf.take(9).await;
+        fixture.enter(&hosts, false).await;
+        fixture.take(9).await;
         let verdicts = [
             Verdict::Relevant,
             Verdict::Irrelevant,
@@ -377,10 +430,10 @@ async fn verdicts_are_numbered_without_gaps_and_can_be_read_on() {
             Verdict::Relevant,
         ];
         for (at, (host, verdict)) in hosts.into_iter().zip(verdicts).enumerate() {
-            let seq = shelf.judge(host, verdict, Vec::new()).await;
+            let seq = fixture.judge(host, verdict, Vec::new()).await;
             assert_eq!(seq, Some(at as u64 + 1));
         }
-        let read = |after| shelf.store.judged(shelf.topic, after, 2);
+        let read = |after| fixture.store.judged(fixture.topic, after, 2);
         let first = read(0).await.expect("verdicts");
         let rest = read(first[1].seq).await.expect("verdicts");
         let all: Vec<(u64, String, Verdict)> = first
@@ -393,7 +446,7 @@ async fn verdicts_are_numbered_without_gaps_and_can_be_read_on() {
             .map(|((seq, host), verdict)| (seq, host.to_owned(), verdict))
             .collect();
         assert_eq!(all, wanted);
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!(
             (totals.relevant, totals.irrelevant, totals.undecided),
             (2, 1, 1)
@@ -405,75 +458,77 @@ async fn verdicts_are_numbered_without_gaps_and_can_be_read_on() {
 
 #[tokio::test]
 async fn start_sites_come_first_and_are_no_finds() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["hub.example"], true).await;
-        shelf.take(1).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["hub.example"], true).await;
+        fixture.take(1).await;
         let edges = vec![edge("sure.org", 1.0, 1.0)];
-        shelf.judge("hub.example", Verdict::Relevant, edges).await;
-        shelf.enter(&["late.test"], true).await;
-        assert_eq!(shelf.take(2).await, ["late.test", "sure.org"]);
-        shelf
+        fixture.judge("hub.example", Verdict::Relevant, edges).await;
+        fixture.enter(&["late.test"], true).await;
+        assert_eq!(fixture.take(2).await, ["late.test", "sure.org"]);
+        fixture
             .judge("late.test", Verdict::Relevant, Vec::new())
             .await;
-        shelf.judge("sure.org", Verdict::Relevant, Vec::new()).await;
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        fixture
+            .judge("sure.org", Verdict::Relevant, Vec::new())
+            .await;
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.relevant, totals.finds), (3, 1));
     }
 }
 
 #[tokio::test]
 async fn deferred_sites_come_back_when_they_are_due_and_not_before() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["shy.example"], false).await;
-        shelf.take(1).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["shy.example"], false).await;
+        fixture.take(1).await;
         let now = clock::now();
         let not_before = now + Duration::from_hours(1);
         let deferred = Verdict::Undecided(deferred_until(not_before));
-        let seq = shelf.judge("shy.example", deferred, Vec::new()).await;
+        let seq = fixture.judge("shy.example", deferred, Vec::new()).await;
         assert_eq!(seq, None, "no verdict");
-        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
-        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        assert_eq!(fixture.take_at(9, now).await, [""; 0]);
+        let due = fixture.store.next_due(fixture.topic).await.expect("a read");
         let due = due.deferred.expect("a time");
         let due = due.duration_since(now).expect("later");
         assert!(due > Duration::from_mins(59) && due <= Duration::from_hours(1));
-        assert_eq!(shelf.take_at(9, not_before).await, ["shy.example"]);
-        shelf
+        assert_eq!(fixture.take_at(9, not_before).await, ["shy.example"]);
+        fixture
             .judge("shy.example", Verdict::Relevant, Vec::new())
             .await;
-        assert_eq!(shelf.take_at(9, not_before).await, [""; 0]);
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!(fixture.take_at(9, not_before).await, [""; 0]);
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.deferred, totals.relevant, totals.pages), (0, 1, 4));
     }
 }
 
 #[tokio::test]
 async fn a_visit_that_is_broken_off_leaves_the_site_where_it_was() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["a.example", "b.test"], false).await;
-        assert_eq!(shelf.take(1).await, ["a.example"]);
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["a.example", "b.test"], false).await;
+        assert_eq!(fixture.take(1).await, ["a.example"]);
         let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
-        let seq = shelf.judge("a.example", interrupted, Vec::new()).await;
+        let seq = fixture.judge("a.example", interrupted, Vec::new()).await;
         assert_eq!(seq, None);
-        assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
+        assert_eq!(fixture.take(9).await, ["a.example", "b.test"]);
     }
 }
 
 #[tokio::test]
 async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["fan.test", "friend.org"], true).await;
-        shelf.take(9).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["fan.test", "friend.org"], true).await;
+        fixture.take(9).await;
         for host in ["fan.test", "friend.org"] {
             let edges = vec![edge("old.example", 0.8, 0.6), edge("dull.net", 0.3, 0.3)];
-            shelf.judge(host, Verdict::Relevant, edges).await;
+            fixture.judge(host, Verdict::Relevant, edges).await;
         }
-        assert_eq!(shelf.take(1).await, ["old.example"]);
+        assert_eq!(fixture.take(1).await, ["old.example"]);
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = shelf.outcome("old.example", alias, Vec::new());
+        let mut outcome = fixture.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some("https://new.example/home".parse().expect("an address"));
-        shelf.store.record(vec![outcome]).await.expect("a record");
+        fixture.store.record(vec![outcome]).await.expect("a record");
         let taking = TakeRequest::any(1, clock::now());
-        let taken = shelf.store.take(shelf.topic, taking).await;
+        let taken = fixture.store.take(fixture.topic, taking).await;
         let [heir] = &taken.expect("sites").sites[..] else {
             panic!("one site");
         };
@@ -485,18 +540,22 @@ async fn an_alias_leaves_its_edges_to_the_site_it_leads_to() {
 
 #[tokio::test]
 async fn a_later_recommendation_of_an_alias_counts_for_the_site_it_leads_to() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["old.example", "fan.test"], true).await;
-        shelf.take(9).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["old.example", "fan.test"], true).await;
+        fixture.take(9).await;
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = shelf.outcome("old.example", alias, Vec::new());
+        let mut outcome = fixture.outcome("old.example", alias, Vec::new());
         outcome.report.alias_of = Some(home("new.org"));
-        shelf.store.record(vec![outcome]).await.expect("a record");
+        fixture.store.record(vec![outcome]).await.expect("a record");
         let edges = vec![edge("old.example", 0.8, 0.6)];
-        shelf.judge("fan.test", Verdict::Relevant, edges).await;
+        fixture.judge("fan.test", Verdict::Relevant, edges).await;
         let recommended_by = async |host: &str| {
             let site: SiteId = host.parse().expect("a host");
-            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
+            let file = fixture
+                .store
+                .site(fixture.topic, &site)
+                .await
+                .expect("a read");
             let by = file.expect("a file").recommended_by.into_iter();
             by.map(|edge| edge.source.to_string()).collect::<Vec<_>>()
         };
@@ -507,28 +566,28 @@ async fn a_later_recommendation_of_an_alias_counts_for_the_site_it_leads_to() {
 
 #[tokio::test]
 async fn an_alias_takes_no_share_of_its_domain() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let farm = ["a.farm.test", "b.farm.test", "c.farm.test"];
-        assert_eq!(shelf.enter(&farm, false).await, 3);
-        assert_eq!(shelf.take(1).await, ["a.farm.test"]);
-        assert_eq!(shelf.enter(&["d.farm.test"], false).await, 0);
+        assert_eq!(fixture.enter(&farm, false).await, 3);
+        assert_eq!(fixture.take(1).await, ["a.farm.test"]);
+        assert_eq!(fixture.enter(&["d.farm.test"], false).await, 0);
         let alias = Verdict::Undecided(UndecidedReason::Alias);
-        let mut outcome = shelf.outcome("a.farm.test", alias, Vec::new());
+        let mut outcome = fixture.outcome("a.farm.test", alias, Vec::new());
         outcome.report.alias_of = Some(home("elsewhere.org"));
-        shelf.store.record(vec![outcome]).await.expect("a record");
-        assert_eq!(shelf.enter(&["d.farm.test"], false).await, 1);
-        assert_eq!(shelf.enter(&["e.farm.test"], false).await, 0);
+        fixture.store.record(vec![outcome]).await.expect("a record");
+        assert_eq!(fixture.enter(&["d.farm.test"], false).await, 1);
+        assert_eq!(fixture.enter(&["e.farm.test"], false).await, 0);
     }
 }
 
 #[tokio::test]
 async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let address: IpAddr = "192.0.2.7".parse().expect("an address");
         let judge = async |host: &str| {
-            let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
+            let mut outcome = fixture.outcome(host, Verdict::Relevant, Vec::new());
             outcome.report.address = Some(address);
-            let recorded = shelf.store.record(vec![outcome]).await;
+            let recorded = fixture.store.record(vec![outcome]).await;
             match recorded.expect("a record")[0] {
                 Recorded::Done {
                     sites_at_address, ..
@@ -537,11 +596,11 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
             }
         };
         let full = async |sites| {
-            let full = shelf.store.full_addresses(shelf.topic, sites).await;
+            let full = fixture.store.full_addresses(fixture.topic, sites).await;
             full.expect("a read")
         };
-        shelf.enter(&["a.example", "b.test"], false).await;
-        shelf.take(9).await;
+        fixture.enter(&["a.example", "b.test"], false).await;
+        fixture.take(9).await;
         assert_eq!(judge("a.example").await, 1);
         assert_eq!(full(2).await, [address; 0]);
         assert_eq!(judge("b.test").await, 2);
@@ -551,8 +610,8 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
             old_verdicts: OldVerdicts::RejudgeAll,
             ..opening(Combined)
         };
-        shelf.store.open_topic(rejudging).await.expect("a topic");
-        assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
+        fixture.store.open_topic(rejudging).await.expect("a topic");
+        assert_eq!(fixture.take(9).await, ["a.example", "b.test"]);
         assert_eq!(judge("a.example").await, 2);
     }
 }
@@ -561,8 +620,8 @@ async fn sites_at_an_address_are_counted_and_a_second_verdict_counts_once() {
 #[tokio::test]
 async fn sites_in_an_ipv6_network_are_counted_together() {
     let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
-    for shelf in Shelf::all().await {
-        let topic = shelf.topic.number();
+    for fixture in StoreFixture::all().await {
+        let topic = fixture.topic.number();
         let old = [
             ("2001:db8:0:1::7", 2),
             ("2001:db8:0:1:a::", 3),
@@ -575,9 +634,9 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
             });
             serde_json::from_value(line).expect("a record")
         });
-        shelf.store.load(lines.into()).await.expect("a record");
+        fixture.store.load(lines.into()).await.expect("a record");
         let full = async |sites| {
-            let full = shelf.store.full_addresses(shelf.topic, sites).await;
+            let full = fixture.store.full_addresses(fixture.topic, sites).await;
             full.expect("a read")
         };
         assert!(full(6).await.is_empty());
@@ -585,12 +644,12 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
         let both = [ip("2001:db8:0:1::"), ip("2001:db8:0:2::")];
         assert_eq!(full(4).await, both);
         let hosts = ["a.example", "b.test", "c.test", "d.test"];
-        shelf.enter(&hosts, false).await;
-        shelf.take(9).await;
+        fixture.enter(&hosts, false).await;
+        fixture.take(9).await;
         let judge = async |host: &str, address: &str| {
-            let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
+            let mut outcome = fixture.outcome(host, Verdict::Relevant, Vec::new());
             outcome.report.address = Some(ip(address));
-            let recorded = shelf.store.record(vec![outcome]).await;
+            let recorded = fixture.store.record(vec![outcome]).await;
             match recorded.expect("a record")[0] {
                 Recorded::Done {
                     sites_at_address, ..
@@ -604,7 +663,7 @@ async fn sites_in_an_ipv6_network_are_counted_together() {
         assert_eq!(judge("d.test", "192.0.2.8").await, 1);
         assert_eq!(full(4).await, both);
         assert_eq!(full(2).await, [&[ip("192.0.2.7")][..], &both].concat());
-        let mut dump = shelf.store.dump();
+        let mut dump = fixture.store.dump();
         let mut kept = Vec::new();
         while let Some(line) = dump.recv().await {
             let line = serde_json::to_value(line.expect("a record")).expect("JSON");
@@ -631,13 +690,15 @@ async fn verdicts_of_another_model_are_kept_or_rejudged_before_all_others() {
         (OldVerdicts::RejudgeRelevant, vec!["good.example"]),
         (OldVerdicts::RejudgeAll, vec!["bad.test", "good.example"]),
     ] {
-        for shelf in Shelf::all().await {
+        for fixture in StoreFixture::all().await {
             let hosts = ["good.example", "bad.test"];
-            shelf.enter(&hosts, false).await;
-            shelf.take(9).await;
+            fixture.enter(&hosts, false).await;
+            fixture.take(9).await;
             let edges = vec![edge("next.org", 1.0, 1.0)];
-            shelf.judge("good.example", Verdict::Relevant, edges).await;
-            shelf
+            fixture
+                .judge("good.example", Verdict::Relevant, edges)
+                .await;
+            fixture
                 .judge("bad.test", Verdict::Irrelevant, Vec::new())
                 .await;
             let open = async |model| {
@@ -646,14 +707,18 @@ async fn verdicts_of_another_model_are_kept_or_rejudged_before_all_others() {
                     old_verdicts,
                     ..opening(Combined)
                 };
-                shelf.store.open_topic(opening).await.expect("a topic");
+                fixture.store.open_topic(opening).await.expect("a topic");
             };
             open(7).await;
-            let next = shelf.store.next_due(shelf.topic).await.expect("a read");
+            let next = fixture.store.next_due(fixture.topic).await.expect("a read");
             assert_eq!(next.deferred, None);
             open(8).await;
             open(8).await;
-            let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+            let judged = fixture
+                .store
+                .judged(fixture.topic, 0, 9)
+                .await
+                .expect("a read");
             assert_eq!(
                 judged.len(),
                 2,
@@ -661,14 +726,14 @@ async fn verdicts_of_another_model_are_kept_or_rejudged_before_all_others() {
             );
             let mut wanted = due.clone();
             wanted.push("next.org");
-            assert_eq!(shelf.take(9).await, wanted);
+            assert_eq!(fixture.take(9).await, wanted);
             for (at, host) in due.iter().enumerate() {
-                let mut outcome = shelf.outcome(host, Verdict::Relevant, Vec::new());
+                let mut outcome = fixture.outcome(host, Verdict::Relevant, Vec::new());
                 outcome.report.model = ModelFingerprint::from_bits(8);
-                let recorded = shelf.store.record(vec![outcome]).await.expect("a record");
+                let recorded = fixture.store.record(vec![outcome]).await.expect("a record");
                 assert_eq!(recorded[0].seq(), Some(at as u64 + 3));
             }
-            let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+            let totals = fixture.store.totals(fixture.topic).await.expect("totals");
             let relevant = 1 + u64::from(due.contains(&"bad.test"));
             assert_eq!((totals.relevant, totals.deferred), (relevant, 0));
             assert_eq!(totals.relevant + totals.irrelevant, 2);
@@ -679,8 +744,8 @@ async fn verdicts_of_another_model_are_kept_or_rejudged_before_all_others() {
 // === rechecks ===
 
 /// Time until the next recheck of a relevant site.
-async fn next_recheck(shelf: &Shelf) -> Option<Duration> {
-    let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+async fn next_recheck(fixture: &StoreFixture) -> Option<Duration> {
+    let due = fixture.store.next_due(fixture.topic).await.expect("a read");
     let due = due.recheck?.duration_since(clock::now());
     Some(due.unwrap_or_default())
 }
@@ -690,16 +755,16 @@ async fn next_recheck(shelf: &Shelf) -> Option<Duration> {
 #[tokio::test(start_paused = true)]
 async fn records_have_the_date_that_a_test_sets() {
     let _clock = TestClock::starting_at(SystemTime::UNIX_EPOCH + 30_000 * DAY);
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let begin = clock::now();
-        shelf
+        fixture
             .enter(&["first.example", "second.example"], false)
             .await;
-        shelf.take(9).await;
-        shelf
+        fixture.take(9).await;
+        fixture
             .judge("first.example", Verdict::Relevant, Vec::new())
             .await;
-        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        let due = fixture.store.next_due(fixture.topic).await.expect("a read");
         let due = due.recheck.expect("a time");
         assert!(
             due > begin + 29 * DAY && due < begin + 31 * DAY,
@@ -707,11 +772,11 @@ async fn records_have_the_date_that_a_test_sets() {
         );
         tokio::time::advance(31 * DAY).await;
         // One is due, the claim on the other has expired.
-        assert_eq!(shelf.take(9).await, ["first.example", "second.example"]);
-        shelf
+        assert_eq!(fixture.take(9).await, ["first.example", "second.example"]);
+        fixture
             .judge("second.example", Verdict::Relevant, Vec::new())
             .await;
-        let due = shelf.store.next_due(shelf.topic).await.expect("a read");
+        let due = fixture.store.next_due(fixture.topic).await.expect("a read");
         let due = due.recheck.expect("a time");
         assert!(due > begin + 60 * DAY, "{due:?}, {begin:?}");
     }
@@ -719,56 +784,64 @@ async fn records_have_the_date_that_a_test_sets() {
 
 #[tokio::test]
 async fn relevant_sites_are_rechecked_when_due_and_not_before() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["good.example", "bad.test"], false).await;
-        shelf.take(9).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["good.example", "bad.test"], false).await;
+        fixture.take(9).await;
         for (host, verdict) in [
             ("good.example", Verdict::Relevant),
             ("bad.test", Verdict::Irrelevant),
         ] {
-            shelf.judge(host, verdict, Vec::new()).await;
+            fixture.judge(host, verdict, Vec::new()).await;
         }
         let now = clock::now();
-        let before = shelf.store.totals(shelf.topic).await.expect("totals");
+        let before = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!(before.deferred, 0, "no site was deferred");
-        let due = next_recheck(&shelf).await.expect("a time");
+        let due = next_recheck(&fixture).await.expect("a time");
         assert!(due > 29 * DAY && due <= RECHECK_AFTER);
-        assert_eq!(shelf.take_at(9, now + 29 * DAY).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, now + 31 * DAY).await, ["good.example"]);
-        assert_eq!(next_recheck(&shelf).await, None, "it is under way");
+        assert_eq!(fixture.take_at(9, now + 29 * DAY).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, now + 31 * DAY).await, ["good.example"]);
+        assert_eq!(next_recheck(&fixture).await, None, "it is under way");
 
         // The same verdict again: no new `seq`, but a new time.
-        let mut same = shelf.outcome("good.example", Verdict::Relevant, Vec::new());
+        let mut same = fixture.outcome("good.example", Verdict::Relevant, Vec::new());
         same.report.confidence = SiteConfidence::new(0.875).expect("a confidence");
         same.edges = vec![edge("new.org", 0.5, 0.5)];
-        let recorded = shelf.store.record(vec![same]).await.expect("a record");
+        let recorded = fixture.store.record(vec![same]).await.expect("a record");
         assert_eq!(recorded[0].seq(), None);
-        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let judged = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("a read");
         let numbers: Vec<(u64, f64)> = judged
             .iter()
             .map(|judged| (judged.seq, judged.confidence))
             .collect();
         assert_eq!(numbers, [(1, 0.875), (2, 0.75)]);
-        let after = shelf.store.totals(shelf.topic).await.expect("totals");
+        let after = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((after.finds, after.relevant, after.irrelevant), (1, 1, 1));
         assert_eq!((after.pages, after.border), (before.pages + 2, 1));
-        assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
+        assert!(next_recheck(&fixture).await.expect("a time") > 29 * DAY);
 
         // Another verdict.
         let later = now + 62 * DAY;
-        assert_eq!(shelf.take_at(9, later).await, ["good.example", "new.org"]);
+        assert_eq!(fixture.take_at(9, later).await, ["good.example", "new.org"]);
         let parked = Verdict::Undecided(UndecidedReason::Parked);
-        let seq = shelf.judge("good.example", parked, Vec::new()).await;
+        let seq = fixture.judge("good.example", parked, Vec::new()).await;
         assert_eq!(seq, Some(3));
-        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let judged = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("a read");
         let verdicts: Vec<(u64, Verdict)> = judged
             .iter()
             .map(|judged| (judged.seq, judged.verdict))
             .collect();
         assert_eq!(verdicts, [(2, Verdict::Irrelevant), (3, parked)]);
-        let after = shelf.store.totals(shelf.topic).await.expect("totals");
+        let after = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((after.finds, after.relevant, after.undecided), (0, 0, 1));
-        assert_eq!(next_recheck(&shelf).await, None);
+        assert_eq!(next_recheck(&fixture).await, None);
     }
 }
 
@@ -776,86 +849,95 @@ async fn relevant_sites_are_rechecked_when_due_and_not_before() {
 #[tokio::test]
 async fn a_clock_that_jumps_loses_no_site_and_hands_out_none_twice() {
     const HOUR: Duration = Duration::from_hours(1);
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let now = clock::now();
         let (past, future) = (SystemTime::UNIX_EPOCH, now + 36_500 * DAY);
-        shelf
+        fixture
             .enter(&["good.example", "shy.test", "new.org"], false)
             .await;
         // The border does not depend on the time.
-        let first = shelf.take_at(2, past - DAY).await;
+        let first = fixture.take_at(2, past - DAY).await;
         assert_eq!(first, ["good.example", "shy.test"]);
         let defer_until = async |host: &str, not_before| {
             let deferred = Verdict::Undecided(deferred_until(not_before));
-            shelf.judge(host, deferred, Vec::new()).await
+            fixture.judge(host, deferred, Vec::new()).await
         };
-        shelf
+        fixture
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
         defer_until("shy.test", now + HOUR).await;
-        assert_eq!(shelf.take_at(9, past).await, ["new.org"]);
-        shelf
+        assert_eq!(fixture.take_at(9, past).await, ["new.org"]);
+        fixture
             .judge("new.org", Verdict::Irrelevant, Vec::new())
             .await;
 
         // The clock goes back: no site is due. It goes forward: both are, once.
-        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, future).await, ["shy.test", "good.example"]);
+        assert_eq!(fixture.take_at(9, past).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, now).await, [""; 0]);
+        assert_eq!(
+            fixture.take_at(9, future).await,
+            ["shy.test", "good.example"]
+        );
         for again in [future, past, now] {
-            assert_eq!(shelf.take_at(9, again).await, [""; 0], "handed out");
+            assert_eq!(fixture.take_at(9, again).await, [""; 0], "handed out");
         }
 
         // A site deferred by a wrong clock is due by that clock, and by a right one.
         defer_until("shy.test", past + HOUR).await;
-        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, past + HOUR).await, ["shy.test"]);
+        assert_eq!(fixture.take_at(9, past).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, past + HOUR).await, ["shy.test"]);
         defer_until("shy.test", past + HOUR).await;
-        assert_eq!(shelf.take_at(9, now).await, ["shy.test"]);
+        assert_eq!(fixture.take_at(9, now).await, ["shy.test"]);
         // A time far in the future is kept, and does not overflow.
         defer_until("shy.test", future).await;
-        assert_eq!(shelf.take_at(9, future - HOUR).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, future - HOUR).await, [""; 0]);
         assert_eq!(
-            shelf.take_at(9, future + CLAIM_TERM / 2).await,
+            fixture.take_at(9, future + CLAIM_TERM / 2).await,
             ["shy.test"]
         );
-        shelf.judge("shy.test", Verdict::Relevant, Vec::new()).await;
+        fixture
+            .judge("shy.test", Verdict::Relevant, Vec::new())
+            .await;
 
         // A recheck that was interrupted in the wrong century is made when it is due.
         let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
-        shelf.judge("good.example", interrupted, Vec::new()).await;
-        assert_eq!(shelf.take_at(9, past).await, [""; 0]);
-        assert_eq!(shelf.take_at(9, now + 29 * DAY).await, [""; 0]);
+        fixture.judge("good.example", interrupted, Vec::new()).await;
+        assert_eq!(fixture.take_at(9, past).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, now + 29 * DAY).await, [""; 0]);
         assert_eq!(
-            shelf.take_at(9, now + 31 * DAY).await,
+            fixture.take_at(9, now + 31 * DAY).await,
             ["good.example", "shy.test"]
         );
         for host in ["good.example", "shy.test"] {
-            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+            fixture.judge(host, Verdict::Relevant, Vec::new()).await;
         }
-        assert_eq!(shelf.take_at(9, now).await, [""; 0]);
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        assert_eq!(fixture.take_at(9, now).await, [""; 0]);
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.relevant, totals.irrelevant), (2, 1));
         assert_eq!((totals.border, totals.taken, totals.deferred), (0, 0, 0));
-        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let judged = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("a read");
         assert_eq!(judged.len(), 3);
     }
 }
 
 #[tokio::test]
 async fn rechecks_have_a_share_while_there_are_new_sites() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let old = ["a.example", "b.test", "c.org", "d.net"];
-        shelf.enter(&old, false).await;
-        shelf.enter(&["shy.example"], false).await;
-        shelf.take(9).await;
+        fixture.enter(&old, false).await;
+        fixture.enter(&["shy.example"], false).await;
+        fixture.take(9).await;
         for host in old {
-            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+            fixture.judge(host, Verdict::Relevant, Vec::new()).await;
         }
         let now = clock::now() + 31 * DAY;
         let deferred = Verdict::Undecided(deferred_until(now));
-        shelf.judge("shy.example", deferred, Vec::new()).await;
-        shelf.enter(&["new.example", "newer.test"], false).await;
+        fixture.judge("shy.example", deferred, Vec::new()).await;
+        fixture.enter(&["new.example", "newer.test"], false).await;
         let take = async |most, rechecks, is_border_open| {
             let taking = TakeRequest {
                 most,
@@ -863,7 +945,7 @@ async fn rechecks_have_a_share_while_there_are_new_sites() {
                 is_border_open,
                 now,
             };
-            let taken = shelf.take_sites(taking).await;
+            let taken = fixture.take_sites(taking).await;
             let hosts = taken.iter().map(|taken| taken.site().to_string());
             hosts.collect::<Vec<_>>()
         };
@@ -876,10 +958,10 @@ async fn rechecks_have_a_share_while_there_are_new_sites() {
 
 #[tokio::test]
 async fn another_recheck_interval_holds_for_sites_judged_before() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["good.example"], false).await;
-        shelf.take(9).await;
-        shelf
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["good.example"], false).await;
+        fixture.take(9).await;
+        fixture
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
         let reopen = async |recheck_after| {
@@ -887,54 +969,58 @@ async fn another_recheck_interval_holds_for_sites_judged_before() {
                 recheck_after,
                 ..opening(Combined)
             };
-            shelf.store.open_topic(opening).await.expect("a topic");
-            next_recheck(&shelf).await
+            fixture.store.open_topic(opening).await.expect("a topic");
+            next_recheck(&fixture).await
         };
         let week = reopen(Some(7 * DAY)).await.expect("a time");
         assert!(week > 6 * DAY && week <= 7 * DAY, "{week:?}");
         assert_eq!(reopen(None).await, None);
         let after = clock::now() + 400 * DAY;
-        assert_eq!(shelf.take_at(9, after).await, [""; 0]);
+        assert_eq!(fixture.take_at(9, after).await, [""; 0]);
         let year = reopen(Some(365 * DAY)).await.expect("a time");
         assert!(year > 364 * DAY && year <= 365 * DAY, "{year:?}");
-        assert_eq!(shelf.take_at(9, after).await, ["good.example"]);
-        assert_eq!(shelf.take_at(9, after).await, [""; 0], "once");
+        assert_eq!(fixture.take_at(9, after).await, ["good.example"]);
+        assert_eq!(fixture.take_at(9, after).await, [""; 0], "once");
     }
 }
 
 #[tokio::test]
 async fn an_interrupted_or_inconclusive_recheck_leaves_the_verdict() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["good.example"], false).await;
-        shelf.take(9).await;
-        shelf
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["good.example"], false).await;
+        fixture.take(9).await;
+        fixture
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
-        let before = next_recheck(&shelf).await.expect("a time");
+        let before = next_recheck(&fixture).await.expect("a time");
         let later = clock::now() + 31 * DAY;
-        assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
+        assert_eq!(fixture.take_at(9, later).await, ["good.example"]);
         let interrupted = Verdict::Undecided(UndecidedReason::Interrupted);
-        shelf.judge("good.example", interrupted, Vec::new()).await;
-        assert!(next_recheck(&shelf).await.expect("a time") <= before);
-        assert_eq!(shelf.take_at(9, later).await, ["good.example"]);
-        let mut kept = shelf.outcome("good.example", interrupted, Vec::new());
+        fixture.judge("good.example", interrupted, Vec::new()).await;
+        assert!(next_recheck(&fixture).await.expect("a time") <= before);
+        assert_eq!(fixture.take_at(9, later).await, ["good.example"]);
+        let mut kept = fixture.outcome("good.example", interrupted, Vec::new());
         kept.resolution = Resolution::Kept;
-        let recorded = shelf.store.record(vec![kept]).await.expect("a record");
+        let recorded = fixture.store.record(vec![kept]).await.expect("a record");
         assert_eq!(recorded[0].seq(), None);
-        assert!(next_recheck(&shelf).await.expect("a time") > 29 * DAY);
-        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        assert!(next_recheck(&fixture).await.expect("a time") > 29 * DAY);
+        let judged = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("a read");
         assert_eq!((judged.len(), judged[0].seq), (1, 1));
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.finds, totals.taken, totals.deferred), (1, 0, 0));
     }
 }
 
 #[tokio::test]
 async fn a_new_model_does_not_wait_for_rechecks_to_be_due() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["good.example"], false).await;
-        shelf.take(9).await;
-        shelf
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["good.example"], false).await;
+        fixture.take(9).await;
+        fixture
             .judge("good.example", Verdict::Relevant, Vec::new())
             .await;
         let rejudging = TopicOpening {
@@ -942,49 +1028,49 @@ async fn a_new_model_does_not_wait_for_rechecks_to_be_due() {
             old_verdicts: OldVerdicts::RejudgeRelevant,
             ..opening(Combined)
         };
-        shelf.store.open_topic(rejudging).await.expect("a topic");
-        assert_eq!(next_recheck(&shelf).await, None, "it is in one queue");
-        assert_eq!(shelf.take(9).await, ["good.example"]);
+        fixture.store.open_topic(rejudging).await.expect("a topic");
+        assert_eq!(next_recheck(&fixture).await, None, "it is in one queue");
+        assert_eq!(fixture.take(9).await, ["good.example"]);
     }
 }
 
 #[tokio::test]
 async fn a_registrable_domain_has_its_share_of_the_border_and_no_more() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let hosts: Vec<String> = (0..10)
             .map(|number| format!("h{number}.farm.test"))
             .collect();
         let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-        assert_eq!(shelf.enter(&hosts, false).await, 3);
-        assert_eq!(shelf.enter(&["farm.example"], false).await, 1);
+        assert_eq!(fixture.enter(&hosts, false).await, 3);
+        assert_eq!(fixture.enter(&["farm.example"], false).await, 1);
         assert_eq!(
-            shelf.enter(&["h9.farm.test"], true).await,
+            fixture.enter(&["h9.farm.test"], true).await,
             1,
             "start sites are exempt"
         );
-        assert_eq!(shelf.take(99).await.len(), 5);
+        assert_eq!(fixture.take(99).await.len(), 5);
     }
 }
 
 #[tokio::test]
 async fn another_ranking_re_sorts_the_border() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["hub.example"], true).await;
-        shelf.take(1).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["hub.example"], true).await;
+        fixture.take(1).await;
         let edges = vec![edge("low.test", 0.1, 0.1), edge("high.org", 0.9, 0.9)];
-        shelf.judge("hub.example", Verdict::Relevant, edges).await;
-        let again = shelf.store.open_topic(opening(FirstCome)).await;
-        assert_eq!(again.expect("a topic"), shelf.topic);
-        assert_eq!(shelf.take(9).await, ["low.test", "high.org"]);
+        fixture.judge("hub.example", Verdict::Relevant, edges).await;
+        let again = fixture.store.open_topic(opening(FirstCome)).await;
+        assert_eq!(again.expect("a topic"), fixture.topic);
+        assert_eq!(fixture.take(9).await, ["low.test", "high.org"]);
     }
 }
 
 #[tokio::test]
 async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["a.example", "b.test"], false).await;
-        shelf.take(1).await;
-        let held = shelf.claim("a.example");
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["a.example", "b.test"], false).await;
+        fixture.take(1).await;
+        let held = fixture.claim("a.example");
         let others = Claim {
             site: "b.test".parse().expect("a host"),
             ..held.clone()
@@ -997,62 +1083,78 @@ async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
             number: held.number - 1,
             ..held.clone()
         };
-        let stale = [others, unknown, earlier].map(|claim| {
+        let other_process = StoreFixture::in_memory().await;
+        other_process.enter(&["a.example"], false).await;
+        other_process.take(1).await;
+        let foreign = Claim {
+            owner: other_process.claim("a.example").owner,
+            ..held.clone()
+        };
+        assert_ne!(foreign.owner, held.owner);
+        let stale = [others, unknown, earlier, foreign].map(|claim| {
             let edges = vec![edge("new.org", 0.5, 0.5)];
             outcome(claim, Verdict::Relevant, edges)
         });
-        let recorded = shelf.store.record(stale.to_vec()).await;
-        assert_eq!(recorded.expect("a store"), [const { Recorded::Stale }; 3]);
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        let recorded = fixture.store.record(stale.to_vec()).await;
+        assert_eq!(recorded.expect("a store"), [const { Recorded::Stale }; 4]);
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.relevant, totals.taken, totals.border), (0, 1, 1));
         let new: SiteId = "new.org".parse().expect("a host");
-        let file = shelf.store.site(shelf.topic, &new).await.expect("a read");
+        let file = fixture
+            .store
+            .site(fixture.topic, &new)
+            .await
+            .expect("a read");
         assert_eq!(file, None);
         // A valid report is recorded beside one that is not.
-        let good = shelf.outcome("a.example", Verdict::Relevant, Vec::new());
+        let good = fixture.outcome("a.example", Verdict::Relevant, Vec::new());
         let again = good.clone();
-        let recorded = shelf.store.record(vec![good, again]).await;
+        let recorded = fixture.store.record(vec![good, again]).await;
         let recorded = recorded.expect("a store");
         assert_eq!(recorded[0].seq(), Some(1));
         assert_eq!(recorded[1], Recorded::Stale, "a claim serves once");
-        let judged = shelf.store.judged(shelf.topic, 0, 9).await.expect("a read");
+        let judged = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("a read");
         assert_eq!(judged.len(), 1);
     }
 }
 
 #[tokio::test]
 async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
-    for shelf in Shelf::all().await {
-        shelf.enter(&["a.example", "b.test"], false).await;
+    for fixture in StoreFixture::all().await {
+        fixture.enter(&["a.example", "b.test"], false).await;
         let minute = Duration::from_mins(1);
         let begin = clock::now() - CLAIM_TERM + minute;
-        assert_eq!(shelf.take_at(2, begin).await.len(), 2);
-        let first = shelf.claim("a.example");
+        assert_eq!(fixture.take_at(2, begin).await.len(), 2);
+        let first = fixture.claim("a.example");
         assert_eq!(first.expires, begin + CLAIM_TERM);
-        assert!(shelf.take(2).await.is_empty(), "both are held");
-        let renewed = shelf
+        assert!(fixture.take(2).await.is_empty(), "both are held");
+        let renewed = fixture
             .store
-            .renew(vec![shelf.claim("b.test")], clock::now())
+            .renew(vec![fixture.claim("b.test")], clock::now())
             .await;
         let renewed = renewed.expect("a store");
         assert_eq!(renewed.len(), 1);
         assert!(renewed[0].expires > first.expires + minute);
         let late = first.expires + minute;
-        assert_eq!(shelf.take_at(2, late).await, ["a.example"]);
-        let second = shelf.claim("a.example");
+        assert_eq!(fixture.take_at(2, late).await, ["a.example"]);
+        let second = fixture.claim("a.example");
         assert!(second.number > first.number, "numbers only grow");
         assert_eq!(second.owner, first.owner);
         // The first visitor can neither keep it nor report on it.
-        let renewed = shelf.store.renew(vec![first.clone()], clock::now()).await;
+        let renewed = fixture.store.renew(vec![first.clone()], clock::now()).await;
         assert_eq!(renewed.expect("a store"), []);
         let stale = outcome(first, Verdict::Irrelevant, Vec::new());
-        let recorded = shelf.store.record(vec![stale]).await;
+        let recorded = fixture.store.record(vec![stale]).await;
         assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
-        let seq = shelf
+        let seq = fixture
             .judge("a.example", Verdict::Relevant, Vec::new())
             .await;
         assert_eq!(seq, Some(1));
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.taken, totals.border), (1, 0));
     }
 }
@@ -1062,157 +1164,175 @@ async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
 #[tokio::test]
 async fn edges_to_sites_that_are_not_relevant_are_forgotten_if_so_set() {
     for (edges, wanted) in [(EdgeRetention::All, 2), (EdgeRetention::Relevant, 0)] {
-        let directory = tempfile::tempdir().expect("a directory");
         let settings = StoreSettings {
             edges,
             ..StoreSettings::default()
         };
-        let store = KeyValueStore::open(directory.path(), &settings).expect("a store");
-        let shelf = Shelf::over(store, None).await;
-        shelf.enter(&["one.test", "two.org"], true).await;
-        shelf.take(9).await;
-        let both = || {
-            vec![
-                edge("good.example", 0.9, 0.9),
-                edge("bad.example", 0.8, 0.8),
-            ]
-        };
-        shelf.judge("one.test", Verdict::Relevant, both()).await;
-        assert_eq!(shelf.take(9).await, ["good.example", "bad.example"]);
-        shelf
-            .judge("good.example", Verdict::Relevant, Vec::new())
-            .await;
-        shelf
-            .judge("bad.example", Verdict::Irrelevant, Vec::new())
-            .await;
-        // This one comes after the verdicts.
-        shelf.judge("two.org", Verdict::Relevant, both()).await;
-        let edges_to = async |host: &str| {
-            let site: SiteId = host.parse().expect("a host");
-            let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
-            let file = file.expect("a file");
-            assert_eq!(file.standing.edges as usize, file.recommended_by.len());
-            file.recommended_by.len()
-        };
-        assert_eq!(edges_to("good.example").await, 2);
-        assert_eq!(edges_to("bad.example").await, wanted);
+        for fixture in StoreFixture::all_with(&settings).await {
+            fixture.enter(&["one.test", "two.org"], true).await;
+            fixture.take(9).await;
+            let both = || {
+                vec![
+                    edge("good.example", 0.9, 0.9),
+                    edge("bad.example", 0.8, 0.8),
+                ]
+            };
+            fixture.judge("one.test", Verdict::Relevant, both()).await;
+            assert_eq!(fixture.take(9).await, ["good.example", "bad.example"]);
+            fixture
+                .judge("good.example", Verdict::Relevant, Vec::new())
+                .await;
+            fixture
+                .judge("bad.example", Verdict::Irrelevant, Vec::new())
+                .await;
+            // This one comes after the verdicts.
+            fixture.judge("two.org", Verdict::Relevant, both()).await;
+            let edges_to = async |host: &str| {
+                let site: SiteId = host.parse().expect("a host");
+                let file = fixture
+                    .store
+                    .site(fixture.topic, &site)
+                    .await
+                    .expect("a read");
+                let file = file.expect("a file");
+                assert_eq!(file.standing.edges as usize, file.recommended_by.len());
+                file.recommended_by.len()
+            };
+            assert_eq!(edges_to("good.example").await, 2);
+            assert_eq!(edges_to("bad.example").await, wanted);
+        }
     }
 }
 
 #[tokio::test]
 async fn evidence_is_forgotten_with_age_and_the_verdict_stays() {
     for (evidence_age, is_kept) in [(Duration::from_hours(1), true), (Duration::ZERO, false)] {
-        let directory = tempfile::tempdir().expect("a directory");
         let settings = StoreSettings {
             evidence_age,
             ..StoreSettings::default()
         };
-        let store = KeyValueStore::open(directory.path(), &settings).expect("a store");
-        let shelf = Shelf::over(store, None).await;
-        shelf.enter(&["old.test", "new.org"], true).await;
-        shelf.take(9).await;
-        for host in ["old.test", "new.org"] {
-            shelf.judge(host, Verdict::Relevant, Vec::new()).await;
+        for fixture in StoreFixture::all_with(&settings).await {
+            fixture.enter(&["old.test", "new.org"], true).await;
+            fixture.take(9).await;
+            for host in ["old.test", "new.org"] {
+                fixture.judge(host, Verdict::Relevant, Vec::new()).await;
+            }
+            let site: SiteId = "old.test".parse().expect("a host");
+            let file = fixture
+                .store
+                .site(fixture.topic, &site)
+                .await
+                .expect("a read");
+            let file = file.expect("a file");
+            assert_eq!(file.evidence.is_some(), is_kept);
+            assert_eq!(file.judged.map(|judged| judged.seq), Some(1));
         }
-        let site: SiteId = "old.test".parse().expect("a host");
-        let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
-        let file = file.expect("a file");
-        assert_eq!(file.evidence.is_some(), is_kept);
-        assert_eq!(file.judged.map(|judged| judged.seq), Some(1));
     }
 }
 
 #[tokio::test]
 async fn evidence_is_forgotten_with_age_when_there_are_no_more_rechecks() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("state");
-    let shelf = Shelf::over(open(&path).await, None).await;
-    shelf.enter(&["old.test", "new.org"], true).await;
-    shelf.take(1).await;
-    // Expiry skips it: it would be renewed before it is too old.
-    shelf.judge("old.test", Verdict::Relevant, Vec::new()).await;
-    drop(shelf);
-    let settings = StoreSettings {
-        evidence_age: Duration::ZERO,
-        ..StoreSettings::default()
-    };
-    let store = open_with(&path, &settings).await;
-    let shelf = Shelf::over(store, None).await;
-    let never = TopicOpening {
-        recheck_after: None,
-        ..opening(Combined)
-    };
-    shelf.store.open_topic(never).await.expect("a topic");
-    assert_eq!(shelf.take(9).await, ["new.org"]);
-    shelf.judge("new.org", Verdict::Relevant, Vec::new()).await;
-    let site: SiteId = "old.test".parse().expect("a host");
-    let file = shelf.store.site(shelf.topic, &site).await.expect("a read");
-    assert_eq!(file.expect("a file").evidence, None);
+    for place in durable_places() {
+        let fixture = StoreFixture::over(open(&place).await).await;
+        fixture.enter(&["old.test", "new.org"], true).await;
+        fixture.take(1).await;
+        // Expiry skips it: it would be renewed before it is too old.
+        fixture
+            .judge("old.test", Verdict::Relevant, Vec::new())
+            .await;
+        drop(fixture);
+        let settings = StoreSettings {
+            evidence_age: Duration::ZERO,
+            ..StoreSettings::default()
+        };
+        let store = open_with(&place, &settings).await;
+        let fixture = StoreFixture::over(store).await;
+        let never = TopicOpening {
+            recheck_after: None,
+            ..opening(Combined)
+        };
+        fixture.store.open_topic(never).await.expect("a topic");
+        assert_eq!(fixture.take(9).await, ["new.org"]);
+        fixture
+            .judge("new.org", Verdict::Relevant, Vec::new())
+            .await;
+        let site: SiteId = "old.test".parse().expect("a host");
+        let file = fixture
+            .store
+            .site(fixture.topic, &site)
+            .await
+            .expect("a read");
+        assert_eq!(file.expect("a file").evidence, None);
+    }
 }
 
-// === on disk ===
+// === durable stores ===
 
 #[tokio::test]
 async fn everything_is_there_after_closing_and_claimed_sites_are_free_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("state");
-    let shelf = Shelf::over(open(&path).await, None).await;
-    shelf.enter(&["a.example", "b.test"], true).await;
-    assert_eq!(shelf.take(9).await, ["a.example", "b.test"]);
-    let edges = vec![edge("c.org", 0.9, 0.8)];
-    shelf.judge("a.example", Verdict::Relevant, edges).await;
-    let before = shelf
-        .store
-        .judged(shelf.topic, 0, 9)
-        .await
-        .expect("verdicts");
-    drop(shelf);
-    let shelf = Shelf::over(open(&path).await, None).await;
-    let after = shelf
-        .store
-        .judged(shelf.topic, 0, 9)
-        .await
-        .expect("verdicts");
-    assert_eq!(after, before);
-    assert_eq!(shelf.take(9).await, ["b.test", "c.org"]);
+    for place in durable_places() {
+        let fixture = StoreFixture::over(open(&place).await).await;
+        fixture.enter(&["a.example", "b.test"], true).await;
+        assert_eq!(fixture.take(9).await, ["a.example", "b.test"]);
+        let edges = vec![edge("c.org", 0.9, 0.8)];
+        fixture.judge("a.example", Verdict::Relevant, edges).await;
+        let before = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("verdicts");
+        drop(fixture);
+        let fixture = StoreFixture::over(open(&place).await).await;
+        let after = fixture
+            .store
+            .judged(fixture.topic, 0, 9)
+            .await
+            .expect("verdicts");
+        assert_eq!(after, before);
+        assert_eq!(fixture.take(9).await, ["b.test", "c.org"]);
+    }
 }
 
 #[tokio::test]
 async fn a_recheck_under_way_when_the_process_died_is_made_after_the_next_start() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("state");
-    let shelf = Shelf::over(open(&path).await, None).await;
-    shelf.enter(&["a.example"], false).await;
-    shelf.take(9).await;
-    shelf
-        .judge("a.example", Verdict::Relevant, Vec::new())
-        .await;
-    let due = shelf.store.next_due(shelf.topic).await.expect("a read");
-    let later = clock::now() + 31 * DAY;
-    assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
-    drop(shelf);
-    let shelf = Shelf::over(open(&path).await, None).await;
-    let again = shelf.store.next_due(shelf.topic).await.expect("a read");
-    assert_eq!(again, due);
-    assert_eq!(shelf.take(9).await, [""; 0]);
-    let totals = shelf.store.totals(shelf.topic).await.expect("totals");
-    assert_eq!((totals.taken, totals.deferred, totals.border), (0, 0, 0));
-    assert_eq!(shelf.take_at(9, later).await, ["a.example"]);
+    for place in durable_places() {
+        let fixture = StoreFixture::over(open(&place).await).await;
+        fixture.enter(&["a.example"], false).await;
+        fixture.take(9).await;
+        fixture
+            .judge("a.example", Verdict::Relevant, Vec::new())
+            .await;
+        let due = fixture.store.next_due(fixture.topic).await.expect("a read");
+        let later = clock::now() + 31 * DAY;
+        assert_eq!(fixture.take_at(9, later).await, ["a.example"]);
+        drop(fixture);
+        let fixture = StoreFixture::over(open(&place).await).await;
+        let again = fixture.store.next_due(fixture.topic).await.expect("a read");
+        assert_eq!(again, due);
+        assert_eq!(fixture.take(9).await, [""; 0]);
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
+        assert_eq!((totals.taken, totals.deferred, totals.border), (0, 0, 0));
+        assert_eq!(fixture.take_at(9, later).await, ["a.example"]);
+    }
 }
 
 #[tokio::test]
 async fn crawl_statistics_count_first_visits_whatever_became_of_them() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let sum = async || {
-            let progress = shelf.store.progress(shelf.topic).await.expect("progress");
+            let progress = fixture
+                .store
+                .progress(fixture.topic)
+                .await
+                .expect("progress");
             let [short, long] = progress.paper_windows();
             assert_eq!(short.sum(), long.sum());
             short.sum()
         };
-        shelf.enter(&["start.example"], true).await;
+        fixture.enter(&["start.example"], true).await;
         let hosts = ["good.example", "bad.test", "shy.org", "cut.org"];
-        shelf.enter(&hosts, false).await;
-        shelf.take(9).await;
+        fixture.enter(&hosts, false).await;
+        fixture.take(9).await;
         let later = clock::now() + Duration::from_hours(1);
         for (host, verdict) in [
             ("start.example", Verdict::Relevant),
@@ -1221,7 +1341,7 @@ async fn crawl_statistics_count_first_visits_whatever_became_of_them() {
             ("shy.org", Verdict::Undecided(deferred_until(later))),
             ("cut.org", Verdict::Undecided(UndecidedReason::Interrupted)),
         ] {
-            shelf.judge(host, verdict, Vec::new()).await;
+            fixture.judge(host, verdict, Vec::new()).await;
         }
         let first = Tally {
             pages: 10,
@@ -1235,56 +1355,57 @@ async fn crawl_statistics_count_first_visits_whatever_became_of_them() {
             old_verdicts: OldVerdicts::RejudgeAll,
             ..opening(Combined)
         };
-        shelf.store.open_topic(rejudging).await.expect("a topic");
-        shelf.take(9).await;
-        shelf.judge("bad.test", Verdict::Relevant, Vec::new()).await;
+        fixture.store.open_topic(rejudging).await.expect("a topic");
+        fixture.take(9).await;
+        fixture
+            .judge("bad.test", Verdict::Relevant, Vec::new())
+            .await;
         assert_eq!(sum().await, first, "a verdict that is renewed is no find");
-        let totals = shelf.store.totals(shelf.topic).await.expect("totals");
+        let totals = fixture.store.totals(fixture.topic).await.expect("totals");
         assert_eq!((totals.tally().pages, totals.finds), (12, 2));
     }
 }
 
 #[tokio::test]
 async fn a_crawl_whose_pprs_rose_stays_ended_until_it_gets_a_new_start_site() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("state");
-    let reopened = async |opening: TopicOpening| {
-        let store = open(&path).await;
-        let topic = store.open_topic(opening).await.expect("a topic");
-        Shelf {
-            store: Arc::new(store),
-            topic,
-            claims: Mutex::default(),
-            _directory: None,
+    for place in durable_places() {
+        let reopened = async |opening: TopicOpening| {
+            let store = open(&place).await;
+            let topic = store.open_topic(opening).await.expect("a topic");
+            StoreFixture::of(store, topic)
+        };
+        let watched = || TopicOpening {
+            watched_pages: 4,
+            ..opening(Combined)
+        };
+        let has_pprs_risen = async |fixture: &StoreFixture| {
+            let progress = fixture
+                .store
+                .progress(fixture.topic)
+                .await
+                .expect("progress");
+            progress.has_pprs_risen(1.0)
+        };
+        let fixture = reopened(watched()).await;
+        let hosts = ["a.example", "b.test", "c.org"];
+        fixture.enter(&hosts, false).await;
+        fixture.take(9).await;
+        fixture
+            .judge("a.example", Verdict::Relevant, Vec::new())
+            .await;
+        for host in ["b.test", "c.org"] {
+            assert!(!has_pprs_risen(&fixture).await);
+            fixture.judge(host, Verdict::Irrelevant, Vec::new()).await;
         }
-    };
-    let watched = || TopicOpening {
-        watched_pages: 4,
-        ..opening(Combined)
-    };
-    let has_pprs_risen = async |shelf: &Shelf| {
-        let progress = shelf.store.progress(shelf.topic).await.expect("progress");
-        progress.has_pprs_risen(1.0)
-    };
-    let shelf = reopened(watched()).await;
-    let hosts = ["a.example", "b.test", "c.org"];
-    shelf.enter(&hosts, false).await;
-    shelf.take(9).await;
-    shelf
-        .judge("a.example", Verdict::Relevant, Vec::new())
-        .await;
-    for host in ["b.test", "c.org"] {
-        assert!(!has_pprs_risen(&shelf).await);
-        shelf.judge(host, Verdict::Irrelevant, Vec::new()).await;
+        assert!(has_pprs_risen(&fixture).await);
+        drop(fixture);
+        let fixture = reopened(watched()).await;
+        assert!(has_pprs_risen(&fixture).await);
+        fixture.enter(&["a.example"], false).await;
+        assert!(has_pprs_risen(&fixture).await, "it was known");
+        fixture.enter(&["e.example"], true).await;
+        assert!(!has_pprs_risen(&fixture).await, "there is a new start site");
     }
-    assert!(has_pprs_risen(&shelf).await);
-    drop(shelf);
-    let shelf = reopened(watched()).await;
-    assert!(has_pprs_risen(&shelf).await);
-    shelf.enter(&["a.example"], false).await;
-    assert!(has_pprs_risen(&shelf).await, "it was known");
-    shelf.enter(&["e.example"], true).await;
-    assert!(!has_pprs_risen(&shelf).await, "there is a new start site");
 }
 
 #[tokio::test]
@@ -1292,13 +1413,13 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let refused = |path: &Path| {
-        let opened = KeyValueStore::open(path, &StoreSettings::default());
+        let opened = place_at(path)(&StoreSettings::default());
         opened.map(|_| ()).expect_err("a refusal")
     };
-    let store = open(&path).await;
+    let store = open(&place_at(&path)).await;
     assert!(matches!(refused(&path), StoreError::Locked(_)));
     drop(store);
-    drop(open(&path).await);
+    drop(open(&place_at(&path)).await);
     assert!(matches!(refused(directory.path()), StoreError::Foreign(_)));
     std::fs::write(path.join("sitescout-store"), "sitescout store 2\n").expect("a file");
     assert!(matches!(refused(&path), StoreError::Newer));
@@ -1308,7 +1429,7 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     let begun = directory.path().join("begun");
     std::fs::create_dir(&begun).expect("a directory");
     std::fs::write(begun.join("sitescout-store"), "sitescout").expect("a file");
-    drop(open(&begun).await);
+    drop(open(&place_at(&begun)).await);
     let file = directory.path().join("file");
     std::fs::write(&file, "a file").expect("a file");
     assert!(matches!(refused(&file), StoreError::Unusable { .. }));
@@ -1316,13 +1437,13 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
 
 #[tokio::test]
 async fn pauses_and_blocks_are_counted_when_they_change() {
-    for shelf in Shelf::all().await {
+    for fixture in StoreFixture::all().await {
         let steered = async |edit: Edit| {
-            shelf.store.edit(edit).await.expect("an edit");
-            shelf.store.steering().await.expect("a read")
+            fixture.store.edit(edit).await.expect("an edit");
+            fixture.store.steering().await.expect("a read")
         };
         let pause = |is_paused| Edit::Pause {
-            topic: shelf.topic,
+            topic: fixture.topic,
             is_paused,
         };
         let block = |note: &str| Edit::Block {
@@ -1332,7 +1453,7 @@ async fn pauses_and_blocks_are_counted_when_they_change() {
         let unblock = || Edit::Unblock {
             site: "a.example".parse().expect("a host"),
         };
-        assert_eq!(shelf.store.steering().await.expect("a read"), 0);
+        assert_eq!(fixture.store.steering().await.expect("a read"), 0);
         assert_eq!(steered(pause(false)).await, 0, "it was not paused");
         assert_eq!(steered(pause(true)).await, 1);
         assert_eq!(steered(block("x")).await, 2);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::store::{FeedEntry, TopicId};
+use crate::store::{FeedEntry, StoreError, TopicId};
 use crate::verdicts::{JudgedSiteView, date};
 
 use super::Api;
@@ -98,16 +98,13 @@ pub(super) async fn follow(
     if is_other || after > api.store.heads().await?.last_number {
         return Err(Problem::other_store(format!(
             "the number {after} is of another store: this one may have been restored from a \
-             backup; begin again with `after=0`, and drop the sites that do not come"
+             backup; begin again with `after=0`, and remove the sites that are not sent again"
         )));
     }
     let mut changes = api.store.feed(topic, after, most).await?;
     let shall_wait = changes.is_empty() && !wait.is_zero();
-    if shall_wait
-        && timeout(wait, api.wait_for_change(topic, after))
-            .await
-            .is_ok()
-    {
+    if shall_wait && let Ok(woken) = timeout(wait, api.wait_for_change(topic, after)).await {
+        woken?;
         changes = api.store.feed(topic, after, most).await?;
     }
     let changes = changes
@@ -124,11 +121,11 @@ pub(super) async fn follow(
 
 impl Api {
     /// Waits until a list has changed since `after`, or the daemon stops.
-    async fn wait_for_change(&self, topic: TopicId, after: u64) {
+    async fn wait_for_change(&self, topic: TopicId, after: u64) -> Result<(), StoreError> {
         let mut state = self.state.subscribe();
         tokio::select! {
-            _ = self.store.wait_for_change(topic, after) => {}
-            _ = state.wait_for(|state| state.is_stopping) => {}
+            changed = self.store.wait_for_change(topic, after) => changed,
+            _ = state.wait_for(|state| state.is_stopping) => Ok(()),
         }
     }
 }
