@@ -279,7 +279,7 @@ struct Crawl {
     runtime: Runtime,
     store: KeyValueStore,
     topic: TopicId,
-    chance: Xoshiro256PlusPlus,
+    random: Xoshiro256PlusPlus,
     clock: CpuClock,
     /// Number of sites found, including the start site.
     found: u64,
@@ -316,7 +316,7 @@ impl Crawl {
             runtime,
             store,
             topic,
-            chance: Xoshiro256PlusPlus::seed_from_u64(1),
+            random: Xoshiro256PlusPlus::seed_from_u64(1),
             clock: CpuClock::of_process("self"),
             found: 1,
         }
@@ -430,8 +430,8 @@ impl Crawl {
     /// Half of them lead to popular sites, of which there are few; half to any.
     fn edge_to_known(&mut self) -> NewEdge {
         let found = self.found as f64;
-        let share = self.chance.r#gen::<f64>();
-        let number = if self.chance.r#gen::<bool>() {
+        let share = self.random.r#gen::<f64>();
+        let number = if self.random.r#gen::<bool>() {
             found.powf(share)
         } else {
             found * share
@@ -442,9 +442,9 @@ impl Crawl {
     fn edge_to(&mut self, number: u64) -> NewEdge {
         NewEdge {
             entrance: entrance(number),
-            global: self.chance.gen_range(0.5..1.0),
-            local: self.chance.gen_range(0.0..1.0),
-            pages: self.chance.gen_range(1..4),
+            global: self.random.gen_range(0.5..1.0),
+            local: self.random.gen_range(0.0..1.0),
+            pages: self.random.gen_range(1..4),
         }
     }
 }

@@ -512,12 +512,12 @@ async fn answer_all(mut stream: TcpStream, answers: Arc<Answers>) {
 
 impl Answers {
     fn new() -> Self {
-        let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
-        let shared = made_up_words(&mut chance, 1_500);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let shared = made_up_words(&mut random, 1_500);
         let mut texts = || {
-            let words = made_up_words(&mut chance, 150);
+            let words = made_up_words(&mut random, 150);
             (0..TEXTS)
-                .map(|_| text(&mut chance, &words, &shared))
+                .map(|_| text(&mut random, &words, &shared))
                 .collect()
         };
         Self {
@@ -618,27 +618,27 @@ fn address(host: u64, page: u64) -> PageUrl {
     address.parse().expect("an address")
 }
 
-fn made_up_words(chance: &mut impl Rng, count: usize) -> Vec<String> {
+fn made_up_words(random: &mut impl Rng, count: usize) -> Vec<String> {
     let letters = b"eeeeettttaaaooiinnsshhrrdlucmfwygpbv";
     let mut word = || {
-        let length = chance.gen_range(3..10);
-        let letter = |_| char::from(*letters.choose(chance).expect("letters"));
+        let length = random.gen_range(3..10);
+        let letter = |_| char::from(*letters.choose(random).expect("letters"));
         (0..length).map(letter).collect()
     };
     (0..count).map(|_| word()).collect()
 }
 
 /// Prose of which a fifth is about the topic.
-fn text(chance: &mut impl Rng, topic: &[String], shared: &[String]) -> String {
+fn text(random: &mut impl Rng, topic: &[String], shared: &[String]) -> String {
     let mut text = String::with_capacity(TEXT_BYTES + 16);
     while text.len() < TEXT_BYTES {
-        let word = match chance.gen_range(0..10) {
-            0..4 => *ENGLISH.choose(chance).expect("words"),
-            4..8 => shared.choose(chance).expect("words"),
-            _ => topic.choose(chance).expect("words"),
+        let word = match random.gen_range(0..10) {
+            0..4 => *ENGLISH.choose(random).expect("words"),
+            4..8 => shared.choose(random).expect("words"),
+            _ => topic.choose(random).expect("words"),
         };
         text.push_str(word);
-        text.push_str(if chance.gen_range(0..12) == 0 {
+        text.push_str(if random.gen_range(0..12) == 0 {
             ". "
         } else {
             " "

@@ -9,7 +9,7 @@ retrained with these decisions, and judges the test set.
 
     benches/queue.py BINARY sites.warc.gz sites.labels.tsv --topics music_software sports_club
 
-Prints the mean F over draws: before, after random decisions (`by lot`), and after decisions from
+Prints the mean F over draws: before, after random decisions (`random`), and after decisions from
 the queue.
 """
 import argparse
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--draws", type=int, default=5)
     options = parser.parse_args()
     print(f"{options.decisions} decisions, means of {options.draws} draws")
-    print(f"{'F on the test':<16} {'before':>8} {'by lot':>8} {'by queue':>9}", flush=True)
+    print(f"{'F on the test':<16} {'before':>8} {'random':>8} {'by queue':>9}", flush=True)
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(options, place)
         totals = []

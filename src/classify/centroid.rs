@@ -183,14 +183,14 @@ impl PageClassifier for CentroidClassifier {
         ) else {
             return Vec::new();
         };
-        let pull = |(feature, weight): &(Feature, f32)| {
+        let contribution = |(feature, weight): &(Feature, f32)| {
             let row = self.row(*feature).iter().zip(target.iter().zip(other));
-            let pull: f64 = row
+            let difference: f64 = row
                 .map(|(value, (target, other))| f64::from(*value) * f64::from(target - other))
                 .sum();
-            (*feature, f64::from(*weight) * pull)
+            (*feature, f64::from(*weight) * difference)
         };
-        page.entries().iter().map(pull).collect()
+        page.entries().iter().map(contribution).collect()
     }
 
     fn aspects(&self) -> Vec<Aspect> {

@@ -87,8 +87,8 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         Arc::new(model),
         settings.internal,
         sources::parse_limits(settings),
-    )
-    .with_page_ordering(ordering(&settings.external).page_ordering());
+        ordering(&settings.external).page_ordering(),
+    );
     let hosts = Hosts::open(arguments)?;
     let mut out = Printer {
         out: BufWriter::new(io::stdout().lock()),
@@ -137,7 +137,7 @@ async fn judge_all<W: Write>(
                 let visit = visits.pop_front();
                 let report = report.ok().or_else(|| {
                     let (visit, _) = visit?;
-                    complain(&format!("sitescout: the visit to {} broke off", visit.site));
+                    complain(&format!("sitescout: the visit to {} ended with an internal error", visit.site));
                     Some(SiteReport::interrupted(visit, crawler.model().fingerprint()))
                 });
                 if let Some(report) = report {

@@ -68,10 +68,10 @@ pub(super) struct Arguments {
     /// Maximum number of sites visited at once, instead of the one in the settings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     crawlers: Option<u32>,
-    /// Where the models are
+    /// Directory of the models
     #[arg(long, value_name = "DIR", default_value = "site-models")]
     models: PathBuf,
-    /// Where everything found is kept
+    /// Directory of the store
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
     /// Record all responses of the live web in this WARC file
@@ -310,7 +310,7 @@ impl Printer {
 /// Why a crawl has ended, for people.
 pub(super) fn in_words(reason: EndReason, totals: &TopicTotals) -> String {
     match reason {
-        EndReason::WantedReached => "as many sites as were wanted are found".to_owned(),
+        EndReason::WantedReached => "the wanted number of sites is found".to_owned(),
         EndReason::BorderEmpty if totals.deferred == 0 => "no site is left to visit".to_owned(),
         EndReason::BorderEmpty => format!(
             "no site is left to visit now; {} are to be visited later, so run this again",
@@ -319,7 +319,7 @@ pub(super) fn in_words(reason: EndReason, totals: &TopicTotals) -> String {
         EndReason::PprsBad => {
             "pages per relevant site rose above `pprs_factor` times their best".to_owned()
         }
-        EndReason::PagesSpent => "as many pages as were allowed are spent".to_owned(),
+        EndReason::PagesSpent => "the limit of pages is reached".to_owned(),
         EndReason::Stopped => "stopped; run the same command to go on".to_owned(),
     }
 }

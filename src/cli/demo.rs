@@ -439,7 +439,7 @@ impl Demo {
 
     /// The sites found, in order, with the words that decided. Start sites do not count, but
     /// other training sites that are judged relevant do: as mistakes.
-    fn found(&self, store: &KeyValueStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
+    fn found(&self, store: &dyn ReadStore) -> anyhow::Result<Vec<(JudgedSite, String)>> {
         const BATCH: usize = 1_000;
         let starts: Vec<&SiteId> = self.starts().collect();
         sources::runtime()?.block_on(async {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::config::{ListFormat, Settings};
-use crate::store::{DumpStore, KeyValueStore};
+use crate::store::{DumpStore, ReadStore};
 use crate::verdicts::{List, ListError, beside, put_in_place};
 
 use super::ExitCode;
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
     /// Leave out sites of lower confidence
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     min_confidence: f64,
-    /// Leave out what has a sequence number up to this
+    /// Only sites with a sequence number above this
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     since: u64,
     /// Every verdict, of irrelevant and undecided sites too
@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Where everything found is kept
+    /// Directory of the store
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
 }
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 async fn export_list(
     arguments: &Arguments,
     settings: &Settings,
-    store: &KeyValueStore,
+    store: &dyn ReadStore,
 ) -> anyhow::Result<()> {
     let list = List {
         topic: sources::topic_of(store, arguments.topic.as_deref()).await?,
@@ -110,13 +110,13 @@ async fn export_list(
     })
 }
 
-async fn print(list: &List, store: &KeyValueStore) -> Result<(), ListError> {
+async fn print(list: &List, store: &dyn ReadStore) -> Result<(), ListError> {
     let mut out = BufWriter::new(io::stdout());
     list.write(store, &mut out).await?;
     Ok(out.flush()?)
 }
 
-async fn export_everything(store: &KeyValueStore, path: Option<&Path>) -> anyhow::Result<()> {
+async fn export_everything(store: &dyn DumpStore, path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else {
         let mut out = BufWriter::new(io::stdout());
         dump(store, &mut out).await?;
@@ -128,7 +128,7 @@ async fn export_everything(store: &KeyValueStore, path: Option<&Path>) -> anyhow
     put_in_place(out.into_inner()?, path).with_context(failed)
 }
 
-async fn dump(store: &KeyValueStore, out: &mut impl Write) -> anyhow::Result<()> {
+async fn dump(store: &dyn DumpStore, out: &mut impl Write) -> anyhow::Result<()> {
     let mut lines = store.dump();
     while let Some(line) = lines.recv().await {
         let line = serde_json::to_value(line?)?;

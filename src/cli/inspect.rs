@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// The topic; may be left out if there is only one
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// Where everything found is kept
+    /// Directory of the store
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
     /// Print JSON
@@ -88,7 +88,7 @@ fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{what} by an editor on {date}: {note}")?;
     }
     if let Some(recheck) = file.recheck {
-        writeln!(out, "to be looked at again: {}", sources::date(recheck))?;
+        writeln!(out, "to be rechecked: {}", sources::date(recheck))?;
     }
     if let Some(evidence) = &file.evidence {
         writeln!(out, "\npages:")?;
@@ -109,7 +109,7 @@ fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     if let Some(evidence) = &file.evidence {
-        writeln!(out, "\nrecommends (the first of them, if they are many):")?;
+        writeln!(out, "\nrecommends (the first ones):")?;
         for (host, local) in &evidence.recommends {
             writeln!(out, "    local {local:.3}  {host}")?;
         }

@@ -57,7 +57,7 @@ enum Command {
     Classify(classify::Arguments),
     /// Finds further sites of a topic
     Crawl(crawl::Arguments),
-    /// Lists the sites found, for others
+    /// Exports the list of sites found
     Export(export::Arguments),
     /// Makes a store from what another one exported
     Import(import::Arguments),

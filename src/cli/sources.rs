@@ -341,7 +341,7 @@ pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Resul
 }
 
 /// The topic of this name, or the only one.
-pub(super) async fn topic_of(store: &KeyValueStore, name: Option<&str>) -> anyhow::Result<TopicId> {
+pub(super) async fn topic_of(store: &dyn ReadStore, name: Option<&str>) -> anyhow::Result<TopicId> {
     let topics = store.topics().await?;
     let names: Vec<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
     let found = match (name, &topics[..]) {

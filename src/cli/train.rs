@@ -53,14 +53,14 @@ pub(super) struct Arguments {
     /// Labels: host, tab, topic, and optionally tab and group
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// Learn from the decisions of editors, too: those in the store of --state, or in a file with
-    /// the response of the API, for use while a daemon has the store open
+    /// Learn from the decisions of editors, too: those in the store of --state, or, while a daemon
+    /// has that store open, those in a file with the response of its API
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     from_decisions: Option<String>,
-    /// Where everything found is kept, for --from-decisions
+    /// Directory of the store, for --from-decisions
     #[arg(long, value_name = "DIR", default_value = "state")]
     state: PathBuf,
-    /// Where the models are; the new one goes into a directory of its own in there
+    /// Directory of all models; the new one is written to a subdirectory
     #[arg(long, value_name = "DIR", default_value = "site-models")]
     out: PathBuf,
     /// The page classifier to use instead of the one in the settings

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let error = TopicDefinition::parse("start = []\n[training]\ntarget_sites = [1]\n");
         let problems: Vec<String> = error
             .unwrap_err()

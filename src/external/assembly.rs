@@ -103,8 +103,9 @@ impl TopicCrawl {
             max_url_bytes: parse.max_url_bytes,
         };
         let model = Arc::clone(&self.model);
-        let crawler = InternalCrawler::new(fetcher, model, self.settings.internal, limits)
-            .with_page_ordering(self.ordering.page_ordering());
+        let settings = self.settings.internal;
+        let pages = self.ordering.page_ordering();
+        let crawler = InternalCrawler::new(fetcher, model, settings, limits, pages);
         ExternalCrawler::open(self, store, crawler, metrics, slots).await
     }
 }

@@ -396,16 +396,16 @@ impl ExternalCrawler {
         };
         self.trouble.note_visit();
         let is_permitted = self.hosts.permit(taken.site().host()) && !taken.is_blocked;
-        match (is_permitted, taken.is_poison) {
-            (false, _) => self.pool.refuse(taken, visit, UndecidedReason::Blocked),
-            (true, true) => {
-                tracing::error!(
-                    site = %taken.site(),
-                    "not visited any more: the process has died under it again and again"
-                );
-                self.pool.refuse(taken, visit, UndecidedReason::Poison);
-            }
-            (true, false) => self.pool.visit(taken, visit),
+        if !is_permitted {
+            self.pool.refuse(taken, visit, UndecidedReason::Blocked);
+        } else if taken.is_poison {
+            tracing::error!(
+                site = %taken.site(),
+                "not visited any more: the process crashed during its visits repeatedly"
+            );
+            self.pool.refuse(taken, visit, UndecidedReason::Poison);
+        } else {
+            self.pool.visit(taken, visit);
         }
     }
 

@@ -7,8 +7,8 @@
 //!
 //! | decision | [`BorderOrdering`] | by default | by the paper |
 //! |---|---|---|---|
-//! | the rank of a site | `rank` | mean weight in steps, then number of edges | mean weight as it is (4.2) |
-//! | the mean of its edges | `averaging` | by registrable domain | over all edges alike (4.2) |
+//! | the rank of a site | [`Ranking::rank`] | mean weight in steps, then number of edges | mean weight as it is (4.2) |
+//! | the mean of its edges | [`Ranking::averaging`] | by registrable domain | over all edges alike (4.2) |
 //! | the sites that a site recommends | `weigh` | [`edges_of`] | the same |
 //! | the prior of a visit | `prior` | neutral | the rate of relevant sites (4.3.3) |
 //! | the link threshold of a visit | `purpose` | a higher one while the border is short | always the same (4.3.4) |
@@ -37,7 +37,8 @@ pub trait BorderOrdering: Ranking {
         edges_of(report)
     }
 
-    /// How much a site is recommended, for display. Its rank may be coarser.
+    /// How much a site is recommended, from 0 to 1, for display and for the editors' queue. Its rank may
+    /// be coarser.
     fn recommendation(&self, standing: &Standing) -> f64 {
         self.rank(standing).value
     }
@@ -353,7 +354,11 @@ mod tests {
                 is_start: true,
                 ..standing(0.0, 0.0)
             };
-            let (start, best) = (ordering.rank(&start), ordering.rank(&standing(1.0, 1.0)));
+            let best = Standing {
+                discovered: u64::MAX,
+                ..standing(1.0, 1.0)
+            };
+            let (start, best) = (ordering.rank(&start), ordering.rank(&best));
             assert!(
                 (start.value, start.tie) > (best.value, best.tie),
                 "{strategy:?}"

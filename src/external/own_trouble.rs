@@ -343,12 +343,12 @@ impl OwnTrouble {
         match (before, self.now()) {
             (None, Some(trouble)) => tracing::error!(
                 trouble = trouble.name(),
-                "{}; crawling is paused until this is fixed, and no site is blamed",
+                "{}; crawling is paused until this is fixed, and failed visits are repeated",
                 trouble.advice()
             ),
             (Some(trouble), None) => {
                 self.ended = Some(Instant::now());
-                tracing::info!(trouble = trouble.name(), "the trouble is over");
+                tracing::info!(trouble = trouble.name(), "the local failure is over");
             }
             _ => {}
         }

@@ -56,7 +56,7 @@ mod tests {
         share.note(1, 1);
         assert_eq!(share.of(3), 0);
         share.note(64, 64);
-        assert_eq!(share.of(3), 0, "excess is not owed");
+        assert_eq!(share.of(3), 0, "an excess is not carried over");
         assert_eq!(share.of(4), 1);
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     use crate::web::DeferralCause;
 
     #[tokio::test]
-    async fn who_waits_is_counted_until_the_wait_ends_or_is_given_up() {
+    async fn waits_are_counted_until_they_end_or_are_cancelled() {
         let counted = FetchMetrics::register(&Metrics::new());
         let room = counted.waiting_requests();
         let mut waits = Box::pin(room.wait_for(std::future::pending::<()>()));

@@ -5,7 +5,7 @@
 //! [`PageSource`]. This is the only module that sends requests to the network; the generated web of
 //! `lab` only serves them.
 //!
-//! Invariant: one call is one request and one response. Redirects are returned, not followed: the
+//! Invariant: one call is one page and one response. Redirects are returned, not followed: the
 //! page budget must count each of them, and each hop needs its own permission and its own turn.
 
 pub(crate) mod archive;

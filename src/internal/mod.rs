@@ -46,7 +46,7 @@ use crate::web::{
 };
 pub(crate) use page_frontier::Candidate;
 pub use page_ordering::{
-    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
+    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase, WaitingPage,
 };
 use reading_pool::{ReadingPool, Reservation};
 use site_sample::SiteSample;
@@ -73,29 +73,22 @@ struct ReadPage {
 }
 
 impl InternalCrawler {
-    /// A crawler that gets pages from `fetcher` and judges them by `model`.
+    /// A crawler that gets pages from `fetcher`, in the order of `page_ordering`, and judges them by
+    /// `model`.
     #[must_use]
     pub fn new(
         fetcher: Arc<dyn Fetcher>,
         model: Arc<SiteModel>,
         settings: InternalSettings,
         limits: ParseLimits,
+        page_ordering: Arc<dyn PageOrdering>,
     ) -> Self {
         Self {
             fetcher,
             model,
             settings,
             limits,
-            page_ordering: Arc::new(LinkPagesFirst),
-        }
-    }
-
-    /// Replaces the default page ordering, [`LinkPagesFirst`].
-    #[must_use]
-    pub fn with_page_ordering(self, page_ordering: Arc<dyn PageOrdering>) -> Self {
-        Self {
             page_ordering,
-            ..self
         }
     }
 

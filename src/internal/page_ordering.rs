@@ -17,7 +17,7 @@ pub trait PageOrdering: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The rank of a waiting page; the greatest is read first.
-    fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PageRank;
+    fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PagePriority;
 }
 
 /// What is known about a page before it is requested.
@@ -51,7 +51,7 @@ pub enum VisitPhase {
 
 /// Compared by `is_preferred`, then by `value`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PageRank {
+pub struct PagePriority {
     /// Preferred pages come before all others.
     pub is_preferred: bool,
     /// Greater values come first; must not be NaN.
@@ -77,8 +77,8 @@ impl PageOrdering for ByVariance {
         "variance"
     }
 
-    fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PageRank {
-        PageRank {
+    fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PagePriority {
+        PagePriority {
             is_preferred: false,
             value: page.variance,
         }
@@ -90,8 +90,8 @@ impl PageOrdering for LinkPagesFirst {
         "link_pages_first"
     }
 
-    fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PageRank {
-        PageRank {
+    fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PagePriority {
+        PagePriority {
             is_preferred: phase == VisitPhase::AfterVerdict && page.is_link_page,
             value: page.variance,
         }
@@ -103,8 +103,8 @@ impl PageOrdering for BreadthFirst {
         "breadth_first"
     }
 
-    fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PageRank {
-        PageRank {
+    fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PagePriority {
+        PagePriority {
             is_preferred: page.is_part,
             value: 0.0,
         }

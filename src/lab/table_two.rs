@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use crate::classify::{ExampleSite, SiteModel, Thresholds};
 use crate::config::{InternalSettings, NoindexPolicy, Settings, TrainingSettings};
 use crate::fetch::Fetcher;
-use crate::internal::InternalCrawler;
+use crate::internal::{InternalCrawler, LinkPagesFirst};
 use crate::parse::ParseLimits;
 use crate::training::{Corpus, Measures, Outcome, fit_model, folds};
 use crate::web::{PageKind, SiteId, SiteVisit};
@@ -274,6 +274,8 @@ impl Experiment<'_> {
             Arc::new(model),
             internal,
             self.limits,
+            // As by default. Before the verdict all page orderings but breadth-first agree.
+            Arc::new(LinkPagesFirst),
         )
     }
 }

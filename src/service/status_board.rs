@@ -49,6 +49,9 @@ struct KnownTopic {
     trouble: Option<Trouble>,
 }
 
+/// The label of a state that needs no reason.
+const NO_REASON: &str = "none";
+
 // === impl IdleReason ===
 
 impl IdleReason {
@@ -77,13 +80,20 @@ impl TopicState {
         Self::Idle(IdleReason::Paused),
     ];
 
-    /// State and reason, as labels.
-    pub(super) fn names(self) -> (&'static str, &'static str) {
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Starting => ("starting", "none"),
-            Self::Crawling => ("crawling", "none"),
-            Self::Draining => ("draining", "none"),
-            Self::Idle(reason) => ("idle", reason.name()),
+            Self::Starting => "starting",
+            Self::Crawling => "crawling",
+            Self::Draining => "draining",
+            Self::Idle(_) => "idle",
+        }
+    }
+
+    /// Why it is idle.
+    pub(super) fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Idle(reason) => Some(reason.name()),
+            Self::Starting | Self::Crawling | Self::Draining => None,
         }
     }
 }
@@ -119,7 +129,7 @@ impl StatusBoard {
     pub(super) fn remove(&self, topic: &str) {
         self.lock().topics.remove(topic);
         for state in TopicState::ALL {
-            let (name, reason) = state.names();
+            let (name, reason) = (state.name(), state.reason().unwrap_or(NO_REASON));
             // Fails only if the series does not exist.
             let _ = self.gauge.remove_label_values(&[topic, name, reason]);
         }
@@ -208,7 +218,7 @@ impl StatusBoard {
 
     fn show(&self, topic: &str, now: TopicState) {
         for state in TopicState::ALL {
-            let (name, reason) = state.names();
+            let (name, reason) = (state.name(), state.reason().unwrap_or(NO_REASON));
             let gauge = self.gauge.with_label_values(&[topic, name, reason]);
             gauge.set(i64::from(state == now));
         }

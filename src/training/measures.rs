@@ -109,13 +109,22 @@ impl Measures {
 
     /// Adds the verdicts of another measurement.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.found += other.found;
-        self.false_finds += other.false_finds;
-        self.missed += other.missed;
-        self.sites += other.sites;
-        self.pages += other.pages;
-        self.squared_error += other.squared_error;
-        for (bin, more) in self.bins.iter_mut().zip(&other.bins) {
+        let Self {
+            found,
+            false_finds,
+            missed,
+            sites,
+            pages,
+            squared_error,
+            bins,
+        } = other;
+        self.found += found;
+        self.false_finds += false_finds;
+        self.missed += missed;
+        self.sites += sites;
+        self.pages += pages;
+        self.squared_error += squared_error;
+        for (bin, more) in self.bins.iter_mut().zip(bins) {
             bin.sites += more.sites;
             bin.confidences += more.confidences;
             bin.targets += more.targets;

@@ -1,7 +1,8 @@
 //! Serialised form of a judged site: lists, feed, API, `crawl`, `inspect` and exports have the same
 //! fields under the same names.
 //!
-//! Invariant: the result of a visit is serialised here only. Callers add what else they know (the
+//! Invariant: a verdict of the store is serialised here only (`classify` prints reports that were not
+//! recorded, with their links). Callers add what else they know (the
 //! host, the topic, an editor's decision, the change).
 
 use std::net::IpAddr;
@@ -28,7 +29,7 @@ pub(crate) struct JudgedSiteView {
     pub(crate) undecided_reason: Option<&'static str>,
     /// Pr[target | pages read]
     pub(crate) confidence: f64,
-    /// Pages that the verdict cost
+    /// Pages downloaded for the verdict
     pub(crate) pages: u32,
     /// The rank by which the site was chosen
     pub(crate) rank: f64,

@@ -222,6 +222,18 @@ impl TryFrom<String> for StepOutcome {
     }
 }
 
+impl StepOutcome {
+    /// The outcomes without details.
+    const PLAIN: [Self; 6] = [
+        Self::Spoke,
+        Self::Mute,
+        Self::NearDuplicate,
+        Self::NoPage,
+        Self::Disallowed,
+        Self::Challenged,
+    ];
+}
+
 impl FromStr for StepOutcome {
     type Err = UnknownReason;
 
@@ -237,15 +249,11 @@ impl FromStr for StepOutcome {
         if let Some(why) = text.strip_prefix(UNANSWERED) {
             return parse_name(why).map(Self::Unanswered);
         }
-        Ok(match text.replace('-', "_").as_str() {
-            "spoke" => Self::Spoke,
-            "mute" => Self::Mute,
-            "near_duplicate" => Self::NearDuplicate,
-            "no_page" => Self::NoPage,
-            "disallowed" => Self::Disallowed,
-            "challenged" => Self::Challenged,
-            _ => return Err(unknown()),
-        })
+        let name = text.replace('-', "_");
+        let mut plain = Self::PLAIN.into_iter();
+        plain
+            .find(|outcome| outcome.name() == name)
+            .ok_or_else(unknown)
     }
 }
 

@@ -11,7 +11,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 use sitescout::config::{HostLists, InternalSettings, StoreSettings};
 use sitescout::fetch::Fetcher;
-use sitescout::internal::InternalCrawler;
+use sitescout::internal::{InternalCrawler, LinkPagesFirst};
 use sitescout::store::{Edit, EditStore, KeyValueStore};
 use sitescout::web::{SiteId, SiteVisit};
 use tempfile::TempDir;
@@ -269,7 +269,9 @@ async fn a_visit_under_way_ends_with_the_block() {
         }
     });
     let fetcher = Arc::clone(&meeting.live) as Arc<dyn Fetcher>;
-    let crawler = InternalCrawler::new(fetcher, model, InternalSettings::default(), LIMITS);
+    let settings = InternalSettings::default();
+    let pages = Arc::new(LinkPagesFirst);
+    let crawler = InternalCrawler::new(fetcher, model, settings, LIMITS, pages);
     let visit = SiteVisit::at(&url("http://club.example/"));
     let report = crawler.sample(visit.clone()).await;
     assert_eq!(report.verdict.to_string(), "undecided (blocked)");

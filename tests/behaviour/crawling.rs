@@ -138,11 +138,11 @@ fn what_is_wanted_or_allowed_ends_the_crawl_and_it_goes_on_from_there() {
     let place = Place::new();
     let whole = hosts(&lines(&place.crawl("--crawlers 1 --state whole")));
     let first = place.crawl("--crawlers 1 --wanted 2");
-    assert!(text(&first.stderr).contains("as many sites as were wanted"));
+    assert!(text(&first.stderr).contains("the wanted number of sites is found"));
     let mut seen = hosts(&lines(&first));
     assert!(seen.len() < whole.len());
     let next = place.crawl("--crawlers 1 --max-pages 30");
-    assert!(text(&next.stderr).contains("as many pages as were allowed"));
+    assert!(text(&next.stderr).contains("the limit of pages is reached"));
     seen.extend(hosts(&lines(&next)));
     assert!(seen.len() < whole.len());
     seen.extend(hosts(&lines(&place.crawl("--crawlers 1"))));
@@ -701,7 +701,7 @@ fn several_topics_are_crawled_for_at_once_each_by_its_own_wishes() {
     let stderr = text(&output.stderr);
     assert!(stderr.contains("boats: ended: no site is left"), "{stderr}");
     assert!(
-        stderr.contains("few: ended: as many sites as were wanted"),
+        stderr.contains("few: ended: the wanted number of sites is found"),
         "{stderr}"
     );
     for topic in ["boats", "few"] {

@@ -488,5 +488,5 @@ fn an_unchanged_site_prints_no_line_and_a_dropped_one_prints_one() {
         "it is no longer relevant"
     );
     let shown = text(&place.run(&format!("inspect {hub} --state old")).stdout);
-    assert!(shown.contains("to be looked at again: "), "{shown}");
+    assert!(shown.contains("to be rechecked: "), "{shown}");
 }

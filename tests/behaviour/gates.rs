@@ -13,7 +13,7 @@ use serde_json::Value;
 use sitescout::classify::SiteModel;
 use sitescout::config::{InternalSettings, NoindexPolicy};
 use sitescout::fetch::{Archive, Fetcher};
-use sitescout::internal::InternalCrawler;
+use sitescout::internal::{InternalCrawler, LinkPagesFirst};
 use sitescout::parse;
 use sitescout::web::{SiteReport, SiteVisit, Verdict, challenge};
 
@@ -91,7 +91,9 @@ const CHALLENGES: [Challenge; 9] = [
 const STATUSES: [u16; 6] = [200, 202, 401, 403, 429, 503];
 
 async fn visit(fetcher: Arc<dyn Fetcher>, entry: &str, settings: InternalSettings) -> SiteReport {
-    let crawler = InternalCrawler::new(fetcher, Arc::clone(&MODEL), settings, LIMITS);
+    let model = Arc::clone(&MODEL);
+    let pages = Arc::new(LinkPagesFirst);
+    let crawler = InternalCrawler::new(fetcher, model, settings, LIMITS, pages);
     crawler.sample(SiteVisit::at(&url(entry))).await
 }
 

@@ -413,7 +413,7 @@ fn a_daemon_whose_proxy_is_down_says_so_and_goes_on_when_it_is_back() {
     assert!(advice.contains("`proxy` in [fetch]"), "{advice}");
     assert_eq!(shown["undecided"], 0, "no site is abandoned");
     serve_as_proxy(TcpListener::bind(proxy).expect("the same port"));
-    daemon.logs("the trouble is over");
+    daemon.logs("the local failure is over");
     daemon.shows("sitescout_own_trouble{cause=\"proxy\",topic=\"boats\"} 0");
     daemon.shows("sitescout_topic_state{reason=\"border_empty\",state=\"idle\",topic=\"boats\"} 1");
     let shown = read_topics(&api);

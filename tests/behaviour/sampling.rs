@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sitescout::config::InternalSettings;
 use sitescout::fetch::Fetcher;
 use sitescout::internal::{
-    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PageRank, VisitPhase, WaitingPage,
+    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase, WaitingPage,
 };
 use sitescout::training::{Corpus, Labels, WalkLimits};
 use sitescout::web::{
@@ -448,8 +448,8 @@ impl PageOrdering for LastFirst {
         "last first"
     }
 
-    fn rank(&self, page: &WaitingPage<'_>, _: VisitPhase) -> PageRank {
-        PageRank {
+    fn rank(&self, page: &WaitingPage<'_>, _: VisitPhase) -> PagePriority {
+        PagePriority {
             is_preferred: false,
             value: f64::from(u32::try_from(page.found).expect("few pages")),
         }

@@ -199,8 +199,7 @@ pub(crate) fn visit_by(
     page_ordering: Arc<dyn PageOrdering>,
 ) -> SiteReport {
     let fetcher: Arc<dyn Fetcher> = web.clone();
-    let crawler =
-        InternalCrawler::new(fetcher, model(), settings, LIMITS).with_page_ordering(page_ordering);
+    let crawler = InternalCrawler::new(fetcher, model(), settings, LIMITS, page_ordering);
     runtime().block_on(crawler.sample(visit))
 }
 

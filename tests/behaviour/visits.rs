@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sitescout::classify::SiteModel;
 use sitescout::config::{CertificatePolicy, InternalSettings, ResolveRule};
-use sitescout::internal::InternalCrawler;
+use sitescout::internal::{InternalCrawler, LinkPagesFirst};
 use sitescout::telemetry::clock;
 use sitescout::web::{SiteReport, SiteVisit, StopReason, UndecidedReason, Verdict};
 use tokio::task::JoinSet;
@@ -26,7 +26,9 @@ static MODEL: LazyLock<Arc<SiteModel>> = LazyLock::new(|| {
 async fn visit(meeting: &Meeting, entry: &str) -> SiteReport {
     let settings = InternalSettings::default();
     let live = Arc::clone(&meeting.live);
-    let crawler = InternalCrawler::new(live, Arc::clone(&MODEL), settings, LIMITS);
+    let model = Arc::clone(&MODEL);
+    let pages = Arc::new(LinkPagesFirst);
+    let crawler = InternalCrawler::new(live, model, settings, LIMITS, pages);
     crawler.sample(SiteVisit::at(&url(entry))).await
 }
 

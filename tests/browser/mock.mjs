@@ -30,7 +30,7 @@ export const HOSTILE = {
 // === data ===
 
 /** Deterministic random numbers (mulberry32). */
-function chance(seed) {
+function random(seed) {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -85,7 +85,7 @@ function evidence(next, host, confidence, isHostile) {
 }
 
 function makeSites(topic, count, seed, isHostile) {
-  const next = chance(seed);
+  const next = random(seed);
   return Array.from({ length: count }, (_, index) => {
     const host = `${NOUNS[index % NOUNS.length]}-${ENDS[Math.floor(index / NOUNS.length) % ENDS.length]}-${(index * 37 + seed).toString(36)}.example`;
     const drawn = next();
@@ -421,7 +421,7 @@ function siteDetail(data, host, topic) {
 }
 
 function detail({ sites }, site) {
-  const next = chance(site.seq);
+  const next = random(site.seq);
   const others = sites.filter((one) => one.topic === site.topic && one !== site);
   const some = (count) => others.filter(() => next() < count / others.length);
   return {
@@ -444,7 +444,7 @@ function detail({ sites }, site) {
 }
 
 function tried({ hostile }) {
-  const next = chance(3);
+  const next = random(3);
   return {
     confidence: 0.934,
     is_mute: false,

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowded_address_defers_those_who_would_wait_too_long() {
+    async fn a_crowded_address_defers_requests_that_would_wait_too_long() {
         let pace = Arc::new(AddressPace::new(&settings()));
         let mut waits = JoinSet::new();
         for number in 0..300 {

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_who_want_the_same_rules_ask_once() {
+    async fn concurrent_lookups_of_the_same_rules_send_one_request() {
         let (robots, server) = (Arc::new(robots()), Arc::new(Server::new(404, "")));
         let mut readers = JoinSet::new();
         for number in 0..50 {

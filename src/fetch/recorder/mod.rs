@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_length_that_speaks_of_another_body_is_kept() {
+    async fn a_content_length_of_another_body_is_kept() {
         let length: [(&str, &[u8]); 1] = [("content-length", b"5000")];
         let mut unchanged = exchange("http://example.org/", &length, b"");
         unchanged.response.status = StatusCode::NOT_MODIFIED;

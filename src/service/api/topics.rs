@@ -209,7 +209,7 @@ impl Api {
             None => (TopicTotals::default(), None),
         };
         let planned = self.planned(name);
-        let (state, reason) = self.state(name).names();
+        let state = self.state(name);
         let windows = |rate: fn(&Tally) -> Option<f64>| Windows {
             all: rate(&totals.tally()),
             last_5000: recent(progress.as_ref(), 5_000, rate),
@@ -217,11 +217,15 @@ impl Api {
         };
         let trouble = self.board.trouble(name);
         let is_paused = self.state.borrow().paused.contains(name);
-        let reason = if is_paused { "paused" } else { reason };
+        let reason = if is_paused {
+            Some("paused")
+        } else {
+            state.reason()
+        };
         Ok(Topic {
             name: name.to_owned(),
-            state,
-            reason: Some(reason).filter(|reason| *reason != "none"),
+            state: state.name(),
+            reason,
             trouble: trouble.map(Trouble::name),
             trouble_advice: trouble.map(Trouble::advice),
             wanted: planned

@@ -66,7 +66,7 @@ export const utc = (date) => `${date.toISOString().slice(0, 19).replace('T', ' '
 // === labels ===
 
 const IDLE = {
-  wanted_reached: 'idle: found as many sites as were wanted',
+  wanted_reached: 'idle: the wanted number of sites is found',
   border_empty: 'idle: the border is empty',
   pprs_bad: 'idle: too many pages per relevant site',
   low_disk: 'idle: too little free disk space',
