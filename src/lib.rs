@@ -31,53 +31,57 @@
 //!
 //! | change | place |
 //! |---|---|
-//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`] and its supertrait [`store::Ranking`], and its name in `config::Strategy`; to compare it, the lists of `lab/crawl_truth.rs` and `lab/crawl_curves.rs`; for users, `config.toml` and `docs/manual.md` |
-//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], returned by `page_ordering` of a `BorderOrdering`; what it can compare, and which pages wait at all: `internal/page_frontier.rs`. `lab/table_two.rs` has its own |
-//! | storage engine | an ordered map: implement `DiskEngine` of `store/engine.rs` as `sled_engine.rs` does, named by `DefaultEngine` in `key_value_store.rs`, and a simulation of power cuts as in `power_loss.rs`; a database: implement [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`] and [`store::DumpStore`], and open it where `cli` opens a [`store::KeyValueStore`]; either way a line in `ENGINES` of `tests/behaviour/stores.rs` |
-//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`], in `cli/run.rs` for the daemon and in `cli/sources.rs` for commands; the live web then gives it only `fetch.limits.content_types` |
+//! | order in which sites are visited | a type in `external/ordering.rs` that implements [`external::BorderOrdering`] and its supertrait [`store::Ranking`], and its name in `config::Strategy`; it ranks by [`store::Standing`], which is fed by [`store::NewEdge`]; to compare it, the lists `COMPARED` of `lab/crawl_truth.rs` and `lab/crawl_curves.rs`; for users, `config.toml` and `docs/manual.md` |
+//! | order in which the pages of a site are read | a type in `internal/page_ordering.rs` that implements [`internal::PageOrdering`], over what a `WaitingPage` there holds, returned by `page_ordering` of a `BorderOrdering`: no setting selects it alone; which pages wait at all: `internal/page_frontier.rs`. `lab/table_two.rs` and `training/corpus.rs` choose their own |
+//! | storage engine: another ordered map | implement `DiskEngine` of `store/engine.rs` as `sled_engine.rs` does, name it as `DefaultEngine` in `key_value_store.rs`, and simulate power cuts as in `power_loss.rs`; the rest of `store` is written against it, and `ENGINES` of `tests/behaviour/stores.rs` tests it |
+//! | storage engine: a database of its own layout | implement [`store::CrawlStore`], [`store::ReadStore`], [`store::EditStore`] and [`store::DumpStore`], whose lines are `DumpedRecord` in `store/dump.rs`; choose it by a setting of [`config::StoreSettings`]; open it in `open_store` and `open_or_create_store` of `cli/sources.rs`, and in `cli/import.rs`, which call on a [`store::KeyValueStore`] what is in no trait: its clock check and its metrics; confine its crate in `tests/tidy.rs`; a line in `ENGINES` of `tests/behaviour/stores.rs` |
+//! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], whose documentation lists its duties, composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`], in `cli/run.rs` for the daemon and in `cli/sources.rs` for commands; the live web then gives it only `fetch.limits.content_types`; what users write after `--web`: `WebSource` in `cli/sources.rs` |
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
-//! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS` |
+//! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS`, within the 32 MiB that all decoders share; `benches/fetch.rs` sends the same header |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
-//! | when a visit ends | `internal/mod.rs` (`reason_to_stop`) |
-//! | when a crawl ends | `external/mod.rs` (`reason_to_end`) |
-//! | Prometheus metric | by topic: `external/metrics.rs`, from a field of `web::VisitCost` that `internal/site_sample.rs` counts; otherwise `metrics.rs` of the room that counts it; the table in `docs/operations.md`, and `tests/golden/figures.txt` |
-//! | API endpoint | a function in `service/api/`, a line in the router and in the table of `service/api/mod.rs`, and `docs/api.md` |
+//! | when a visit ends | `internal/mod.rs`: `reason_to_stop` for limits and verdicts, `add_outcome` and what it calls for responses |
+//! | when a crawl ends | `external/mod.rs`: `reason_to_end`; `crawl` for an empty border and a stop |
+//! | Prometheus metric | of visits, by topic: `external/metrics.rs`, from a field of `web::VisitCost` that `internal/site_sample.rs` counts; otherwise where it is counted: `metrics.rs` of `fetch`, `store` and `external`, `service/status_board.rs`, `telemetry/mod.rs`; always the table in `docs/operations.md`, and `tests/golden/figures.txt` |
+//! | API endpoint | a function in `service/api/`, a line in the router and in the table of `service/api/mod.rs`, and `docs/api.md`; data that the store does not return yet: a method of [`store::ReadStore`], in `store/site_queries.rs`; its JSON: `verdicts/view.rs` |
 //! | dashboard | `service/dashboard/` |
 //! | field of a judged site (list, feed, API, `inspect`) | `verdicts/view.rs` |
 //! | setting | `config/`, and its comment in `config.toml` |
-//! | measure or table of an evaluation | `training/measures.rs` (of verdicts), `lab/table_two.rs` (classifier), `lab/crawl_curves.rs` (crawl), `lab/crawl_truth.rs` (generated), `lab/likeness.rs`; printed by the file of that name in `cli/evaluate/` |
+//! | measure or table of an evaluation | of verdicts: `training/measures.rs`; `evaluate classifier`: `lab/table_two.rs`; `crawl`: `lab/crawl_curves.rs`; `generated`: `lab/crawl_truth.rs`; `likeness`: `lab/likeness.rs`; each is printed, as text and JSON, by the file in `cli/evaluate/` with the name of the command |
 //! | reason, outcome, undecided kind | `web/reason.rs`, `web/verdict.rs` |
 //!
 //! # The walk of a page's bytes
 //!
 //! ```text
-//! internal::PageFrontier      best PageUrl by the PageOrdering
-//! internal::SiteWalker        one request at a time, retries, entrances
-//! fetch::PageSource           a Fetcher, behind host lists and blocks
-//!   fetch::live::LiveWeb      robots.txt, the site's turn
-//!     Client, Connections     rate limit of the address, connection, limits in bytes and time
+//! internal::SiteWalker        one request at a time: retries, redirects, entrances, else
+//!   PageFrontier              the best PageUrl by the PageOrdering
+//! fetch::PageSource           a Fetcher; host lists and blocks, unless the live web checks them
+//!   fetch::live::LiveWeb      robots.txt, host lists and blocks, the site's turn
+//!     Client, Connections     address guard and rate limit, connection, limits in bytes and time
 //!     Body::decode            content encodings ─► web::FetchedPage
-//! internal::ReadingPool       for large bodies: a thread, within a bound of memory
+//! internal::InternalCrawler   errors, redirects and gatekeepers end here; large bodies are read in
+//!   ReadingPool               a thread, within a bound of memory
 //!   parse::parse              charset, tokens, text, links, fingerprint ─► web::ParsedPage
 //!   parse::words::count_terms ─► web::PageTerms
 //!   SiteModel::judge          page confidence
-//! internal::SiteSample        SiteEvidence ─► site confidence; gatekeepers, near-duplicates
+//! internal::SiteSample        SiteEvidence ─► site confidence; near-duplicates
+//! internal::SiteWalker        intrinsic links ─► PageFrontier
 //! ```
 //!
 //! # The walk of a border site
 //!
 //! ```text
-//! web::SiteReport             links of a judged site, with anchors and page confidences
+//! web::SiteReport             links of another site, with anchors and page confidences
 //! BorderOrdering::weigh       ─► store::NewEdge: global and local weight
-//! store/edges.rs              the site becomes known, its Standing averages its edges
-//! store::Ranking::rank        its place in the border's index
-//! CrawlStore::take            the best is claimed, durably, by one visitor
-//! external::Pool              a slot, a task, a SiteVisit
+//! store/edges.rs              in the record of that site's verdict: caps of a source, its Standing
+//! store/state.rs              becomes known, as a start site does; store::Ranking::rank: its place
+//! CrawlStore::take            deferred sites that are due, rechecks, then the best: claimed by one
+//! external::ExternalCrawler   ─► web::SiteVisit, unless the site is blocked or poison
+//! external::Pool              a slot and a task for an
 //! internal::InternalCrawler   pages until the verdict is sure and enough links are found
 //! external::OwnTrouble        holds failed visits back while the failure may be ours
 //! verdicts::Ledger            the SiteReport becomes one atomic record
-//! store/verdicts.rs           the claim ends; verdict, evidence, number in the sequence
+//! store/verdicts.rs           the claim ends; verdict, evidence, number in the sequence; its edges
 //! store/list_changes.rs       on the list or off it ─► feed, export, API
 //! ```
 //!

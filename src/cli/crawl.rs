@@ -17,7 +17,7 @@ use crate::config::{Settings, Strategy};
 use crate::external::{
     CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, Goals, TopicCrawl, latest_end,
 };
-use crate::store::{CrawlStore, JudgedSite, KeyValueStore, ReadStore, StoreError, TopicTotals};
+use crate::store::{CrawlStore, JudgedSite, ReadStore, StoreError, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
 use crate::verdicts::JudgedSiteView;
 use crate::web::{self, PageUrl};
@@ -108,7 +108,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     let topics = arguments.topics.iter();
     let topics = topics.map(|topic| open_topic(topic, arguments, &settings));
     let topics = topics.collect::<anyhow::Result<Vec<_>>>()?;
-    let store = KeyValueStore::open(&arguments.state, &settings.store)?;
+    let store = sources::open_or_create_store(&arguments.state, &settings.store)?;
     sources::run(async {
         sources::check_clock(&store, arguments.accept_clock).await?;
         web.pages.set_blocks(store.all_blocks().await?);

@@ -241,7 +241,8 @@ impl Demo {
 
     /// Crawls by the ordering of the settings; none if stopped.
     fn crawl(&self, model: &Arc<SiteModel>) -> anyhow::Result<Option<Crawled>> {
-        let store = KeyValueStore::open(&self.directory.join("state"), &self.settings.store)?;
+        let directory = self.directory.join("state");
+        let store = sources::open_or_create_store(&directory, &self.settings.store)?;
         let web = Web::open(&[], &[], Some(&self.free_recording()?), &self.settings)?;
         say(&format!(
             "Crawling from those about {}, best recommended first:\n",

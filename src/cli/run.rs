@@ -13,7 +13,6 @@ use crate::config::{ApiSettings, Settings};
 use crate::external::{Goals, TopicCrawl};
 use crate::fetch::{FetchMetrics, LiveWeb, PageSource};
 use crate::service::{Plan, PlannedTopic, Request, Service, ServiceError, Token};
-use crate::store::KeyValueStore;
 use crate::telemetry::Metrics;
 
 use super::ExitCode;
@@ -76,7 +75,8 @@ pub(super) fn run(
             plan.settings.store.clone(),
         );
         let opening = async {
-            let store = spawn_blocking(move || KeyValueStore::open(&state, &settings)).await??;
+            let open = move || sources::open_or_create_store(&state, &settings);
+            let store = spawn_blocking(open).await??;
             store.register_metrics(&metrics);
             sources::check_clock(&store, is_clock_accepted).await?;
             anyhow::Ok(store)

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::classify::{SiteModel, Thresholds};
-use crate::config::{PageClassifierChoice, Settings, TopicDefinition};
+use crate::config::{PageClassifierChoice, Settings, StoreSettings, TopicDefinition};
 use crate::fetch::{FetchMetrics, Fetcher, LiveWeb, PageSource, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
@@ -338,6 +338,14 @@ pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Resul
         directory.display()
     );
     Ok(KeyValueStore::open(directory, &settings.store)?)
+}
+
+/// Opens a store, which is created if there is none.
+pub(super) fn open_or_create_store(
+    directory: &Path,
+    settings: &StoreSettings,
+) -> Result<KeyValueStore, StoreError> {
+    KeyValueStore::open(directory, settings)
 }
 
 /// The topic of this name, or the only one.

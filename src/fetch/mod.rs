@@ -36,5 +36,10 @@ pub trait Fetcher: Send + Sync {
     /// Requests one page and returns the response, whatever its status.
     ///
     /// An error means that there was no response. Dropping the future abandons the request.
+    ///
+    /// Nothing around a fetcher limits it. So it ends every request in time, whatever the other side
+    /// does, and cuts bodies at `fetch.body_bytes`. The body is decoded, and its charset is the one
+    /// that the headers or the document declare. Redirects are returned, not followed. `transfer` says
+    /// what the response cost, and from which address it came.
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError>;
 }

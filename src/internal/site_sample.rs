@@ -141,7 +141,6 @@ impl SiteSample {
         let transfer = &fetched.transfer;
         self.cost.pages += 1;
         self.cost.wire_bytes += transfer.wire_bytes;
-        self.cost.body_bytes += fetched.body.len() as u64;
         self.add_robots_requests(transfer.robots_requests);
         self.address = self.address.or(transfer.address);
         if self.cost.pages == 1 {

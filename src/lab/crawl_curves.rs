@@ -135,7 +135,12 @@ impl CrawlExperiment<'_> {
         }
         let draws = count(usize::try_from(self.draws).unwrap_or(usize::MAX));
         for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
-            for sum in [&mut point.reached, &mut point.found, &mut point.pages] {
+            let CurveMeans {
+                reached,
+                found,
+                pages,
+            } = point;
+            for sum in [reached, found, pages] {
                 *sum /= draws;
             }
         }

@@ -62,11 +62,11 @@ pub trait DumpStore: Send + Sync {
 /// One record of a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct DumpLine(DumpedRecord);
+pub struct DumpLine(pub(super) DumpedRecord);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-enum DumpedRecord {
+pub(super) enum DumpedRecord {
     Store {
         format: u32,
         store: StoreRecord,

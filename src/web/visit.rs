@@ -167,8 +167,6 @@ pub struct VisitCost {
     pub unanswered: usize,
     /// Bytes of bodies on the wire; zero from an archive.
     pub wire_bytes: u64,
-    /// Bytes of bodies, decoded.
-    pub(crate) body_bytes: u64,
     /// How long it took, waiting included.
     pub(crate) duration: Duration,
 }
