@@ -99,8 +99,9 @@
 //! - Text from the web is hostile until it is escaped for where it goes.
 //! - Waits and durations are `tokio::time`, but for threads of the store that wait for the disk; the
 //!   time of day is [`telemetry::clock`]. Tests set both.
-//! - Random choices have an explicit seed, and the order of a hash map decides nothing. Only names
-//!   that must differ each time are drawn without: of a store, and of the records of a WARC file.
+//! - Random choices have an explicit seed, and the order of a hash map decides nothing. Drawn without
+//!   a seed are names that must differ each time (of a store, of the owner of claims, of the records
+//!   of a WARC file) and the secret seeds of hash tables.
 //! - Only `main` ends the process.
 
 #![forbid(unsafe_code)]

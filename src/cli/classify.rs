@@ -363,7 +363,7 @@ fn as_json(report: &SiteReport, explain: bool) -> Value {
             let words = |words: &[TellingWord]| -> Value {
                 let words = words.iter();
                 words
-                    .map(|word| json!({ "term": &*word.term, "weight": word.weight }))
+                    .map(|word| json!({ "word": &*word.term, "weight": word.weight }))
                     .collect()
             };
             page["for"] = words(&step.telling_words.for_target);

@@ -165,6 +165,11 @@ async fn crawl(
         let opening = async {
             let (store, fetcher) = (Arc::clone(&store), web.fetcher());
             let external = topic.open(store, fetcher, &metrics, &slots).await?;
+            if external.is_paused().await? {
+                complain(&format!(
+                    "{name} is paused for daemons; this crawl goes on all the same"
+                ));
+            }
             external.start_at(starts).await?;
             Ok::<_, StoreError>(external)
         };

@@ -76,12 +76,13 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let store = sources::open_store(&arguments.state, settings)?;
     let runtime = sources::runtime()?;
     if arguments.everything {
-        runtime.block_on(export_everything(&store, arguments.out.as_deref()))?;
+        let store = sources::open_store_for_dump(&arguments.state, settings)?;
+        runtime.block_on(export_everything(&*store, arguments.out.as_deref()))?;
     } else {
-        runtime.block_on(export_list(arguments, settings, &store))?;
+        let store = sources::open_store(&arguments.state, settings)?;
+        runtime.block_on(export_list(arguments, settings, &*store))?;
     }
     Ok(ExitCode::Success)
 }

@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::config::Settings;
-use crate::store::{EvidenceStep, Opinion, ReadStore, SiteDetail};
+use crate::store::{EvidenceStep, Opinion, SiteDetail};
 use crate::verdicts::SiteDetailView;
 use crate::web::{self, SiteId};
 
@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let store = sources::open_store(&arguments.state, settings)?;
     let (topic, file) = sources::runtime()?.block_on(async {
-        let topic = sources::topic_of(&store, arguments.topic.as_deref()).await?;
+        let topic = sources::topic_of(&*store, arguments.topic.as_deref()).await?;
         let topics = store.topics().await?;
         let name = topics.into_iter().find(|(_, id)| *id == topic);
         let name = name.map(|(name, _)| name).unwrap_or_default();

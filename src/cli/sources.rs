@@ -18,7 +18,7 @@ use crate::config::{PageClassifierChoice, Settings, StoreSettings, TopicDefiniti
 use crate::fetch::{FetchMetrics, Fetcher, LiveWeb, PageSource, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
-use crate::store::{KeyValueStore, ReadStore, StoreError, TopicId};
+use crate::store::{DumpStore, KeyValueStore, ReadStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
 use crate::training::{Corpus, Labels, WalkLimits};
 pub(super) use crate::verdicts::date;
@@ -330,8 +330,23 @@ pub(super) fn parse_limits(settings: &Settings) -> ParseLimits {
     }
 }
 
-/// Opens a store that must exist.
-pub(super) fn open_store(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
+/// Opens a store that must exist, for reading.
+pub(super) fn open_store(
+    directory: &Path,
+    settings: &Settings,
+) -> anyhow::Result<Arc<dyn ReadStore>> {
+    Ok(Arc::new(open_existing(directory, settings)?))
+}
+
+/// Opens a store that must exist, for a dump.
+pub(super) fn open_store_for_dump(
+    directory: &Path,
+    settings: &Settings,
+) -> anyhow::Result<Arc<dyn DumpStore>> {
+    Ok(Arc::new(open_existing(directory, settings)?))
+}
+
+fn open_existing(directory: &Path, settings: &Settings) -> anyhow::Result<KeyValueStore> {
     ensure!(
         KeyValueStore::is_in(directory),
         "there is no store in {}; `sitescout crawl` makes one, --state names it",

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::config::{Settings, TopicDefinition};
-use crate::store::{Opinion, ReadStore, StoreError};
+use crate::store::{Opinion, StoreError};
 use crate::training::{Card, Labels, OTHER, fit_model};
 use crate::web::SiteId;
 
@@ -233,7 +233,7 @@ fn edits_of_store(state: &Path, topic: &str, settings: &Settings) -> anyhow::Res
         if locked { error.context(hint) } else { error }
     })?;
     sources::runtime()?.block_on(async {
-        let topic = sources::topic_of(&store, Some(topic)).await?;
+        let topic = sources::topic_of(&*store, Some(topic)).await?;
         let blocks = store.all_blocks().await?;
         let (mut decisions, mut after) = (Vec::new(), None);
         loop {
@@ -256,7 +256,7 @@ fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bo
     struct Line {
         topic: String,
         host: String,
-        decision: String,
+        decision: Opinion,
     }
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read the decisions {}", file.display()))?;
@@ -269,11 +269,7 @@ fn decisions_of_file(file: &Path, topic: &str) -> anyhow::Result<Vec<(SiteId, bo
             )
         };
         let line: Line = serde_json::from_str(line).with_context(place)?;
-        let is_accepted = match line.decision.as_str() {
-            "accept" => true,
-            "reject" => false,
-            _ => bail!(place()),
-        };
+        let is_accepted = line.decision == Opinion::Accept;
         if line.topic == topic {
             decisions.push((line.host.parse().with_context(place)?, is_accepted));
         }

@@ -192,6 +192,11 @@ impl ExternalCrawler {
         }
     }
 
+    /// Whether the topic is paused for daemons.
+    pub(crate) async fn is_paused(&self) -> Result<bool, StoreError> {
+        self.store.is_paused(self.topic).await
+    }
+
     /// Adds start sites. Returns how many of them are new.
     pub async fn start_at(&self, entrances: Vec<PageUrl>) -> Result<usize, StoreError> {
         let sites = entrances.into_iter().map(|entrance| NewSite {

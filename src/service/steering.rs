@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use crate::fetch::PageSource;
-use crate::store::{Edit, EditStore, StoreError, TopicId};
+use crate::store::{Edit, EditStore, ReadStore, StoreError, TopicId};
 use crate::web::SiteId;
 
 use super::DaemonState;
@@ -113,7 +113,7 @@ impl Steering {
 }
 
 /// The names of the paused topics.
-pub(super) async fn paused(store: &dyn EditStore) -> Result<BTreeSet<String>, StoreError> {
+pub(super) async fn paused(store: &dyn ReadStore) -> Result<BTreeSet<String>, StoreError> {
     let mut paused = BTreeSet::new();
     for (name, topic) in store.topics().await? {
         if store.is_paused(topic).await? {

@@ -94,10 +94,13 @@ pub struct Decision {
 
 /// For or against a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Opinion {
     /// It belongs on the list.
+    #[serde(alias = "Accept")]
     Accept,
     /// It does not.
+    #[serde(alias = "Reject")]
     Reject,
 }
 

@@ -32,14 +32,19 @@ pub struct FeedEntry {
 
 /// What happened to a site on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ListChange {
     /// It is on the list.
+    #[serde(alias = "Added")]
     Added,
     /// It still is; something about it is new.
+    #[serde(alias = "Changed")]
     Changed,
     /// It is no longer on the list.
+    #[serde(alias = "Dropped")]
     Dropped,
     /// It is no longer on the list because it redirects to another site.
+    #[serde(alias = "Alias")]
     Alias,
 }
 

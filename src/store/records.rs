@@ -74,18 +74,24 @@ pub(super) struct SiteRecord {
     pub(super) deferrals: u16,
 }
 
-/// The state of a site; see the table in the parent module.
+/// The state of a site; see the table in the parent module. Aliases are the names in dumps of format 3.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
     /// In the border, under this rank.
+    #[serde(alias = "Border")]
     Border { value: f64, tie: u32 },
     /// Claimed.
+    #[serde(alias = "Taken")]
     Taken,
     /// To be visited again, at this time in seconds since 1970.
+    #[serde(alias = "Due")]
     Due(u64),
     /// Judged.
+    #[serde(alias = "Judged")]
     Judged,
     /// Judged relevant, with a recheck at this time in seconds since 1970.
+    #[serde(alias = "Recheck")]
     Recheck(u64),
 }
 
@@ -124,36 +130,58 @@ pub(super) struct VerdictRecord {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum StoredVerdict {
+    #[serde(alias = "Relevant")]
     Relevant,
+    #[serde(alias = "Irrelevant")]
     Irrelevant,
+    #[serde(alias = "Unreachable")]
     Unreachable,
+    #[serde(alias = "Failing")]
     Failing,
+    #[serde(alias = "NothingSpoke")]
     NothingSpoke,
+    #[serde(alias = "Alias")]
     Alias,
+    #[serde(alias = "Parked")]
     Parked,
+    #[serde(alias = "BadCertificate")]
     BadCertificate,
+    #[serde(alias = "Disallowed")]
     Disallowed,
+    #[serde(alias = "Deferred")]
     Deferred(u64),
+    #[serde(alias = "Interrupted")]
     Interrupted,
+    #[serde(alias = "Blocked")]
     Blocked,
+    #[serde(alias = "AddressFull")]
     AddressFull,
+    #[serde(alias = "Challenged")]
     Challenged,
+    #[serde(alias = "Noindex")]
     Noindex,
     /// A verdict on a site whose homepage has `noindex`.
-    Marked {
-        is_relevant: bool,
-    },
+    #[serde(alias = "Marked")]
+    Marked { is_relevant: bool },
+    #[serde(alias = "PutOff")]
     PutOff(u64, StoredCause),
+    #[serde(alias = "Poison")]
     Poison,
 }
 
 /// Why a visit was deferred too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum StoredCause {
+    #[serde(alias = "CrawlDelay")]
     CrawlDelay,
+    #[serde(alias = "Busy")]
     Busy,
+    #[serde(alias = "RobotsUnavailable")]
     RobotsUnavailable,
+    #[serde(alias = "Challenged")]
     Challenged,
 }
 

@@ -66,11 +66,23 @@ pub(super) fn encode<R: Record>(record: &R) -> Vec<u8> {
 pub(super) fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R, StoreError> {
     match bytes.split_first() {
         Some((version, rest)) if *version == R::VERSION => {
-            postcard::from_bytes(rest).map_err(|error| StoreError::damaged(key, &error.to_string()))
+            postcard::from_bytes(rest).map_err(|error| StoreError::damaged(key, &in_words(&error)))
         }
         Some((version, _)) if *version > R::VERSION => Err(StoreError::Newer),
         Some(_) if R::VERSION > 0 => decode::<R::Before>(key, bytes).map(R::upgrade),
         _ => Err(StoreError::damaged(key, "its version is unknown")),
+    }
+}
+
+/// What is wrong with a record. Enumerations grow without a new version of their record.
+fn in_words(error: &postcard::Error) -> String {
+    match error {
+        postcard::Error::SerdeDeCustom => {
+            "it has a value that this version of sitescout does not know, which a later one may have \
+             written"
+                .to_owned()
+        }
+        error => error.to_string(),
     }
 }
 

@@ -619,7 +619,7 @@ fn border_after_hub(place: &Place, links: usize, settings: &str) -> (String, Vec
     let waiting = text(&dump.stdout);
     let waiting = waiting.lines().filter_map(|line| {
         let record: Value = serde_json::from_str(line).expect("JSON");
-        let is_waiting = record["site"]["phase"]["Border"].is_object();
+        let is_waiting = record["site"]["phase"]["border"].is_object();
         is_waiting.then(|| record["host"].as_str().expect("a host").to_owned())
     });
     (text(&crawled.stderr), waiting.collect())
@@ -778,4 +778,28 @@ fn what_was_found_is_not_lost_when_the_network_fails() {
     assert_eq!(listed(), before);
     let stderr = text(&ended.stderr);
     assert!(stderr.contains("are to be visited later"), "{stderr}");
+}
+
+#[test]
+fn a_topic_paused_for_daemons_is_crawled_and_the_user_is_told() {
+    let place = Place::new();
+    let first = place.crawl("--crawlers 1 --wanted 1");
+    let note = "sailing is paused for daemons";
+    assert!(!text(&first.stderr).contains(note));
+    // A pause is set through the API of a daemon; a dump has it as a line of its own.
+    let dump = place.run("export --everything");
+    let mut dump: Vec<String> = text(&dump.stdout).lines().map(str::to_owned).collect();
+    dump.pop();
+    dump.push(r#"{"record":"paused","topic":1}"#.to_owned());
+    dump.push(format!(r#"{{"record":"end","records":{}}}"#, dump.len()));
+    fs::write(place.path("paused.jsonl"), dump.join("\n")).expect("a file");
+    let imported = place.run("import paused.jsonl --state paused");
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let paused = place.crawl("--crawlers 1 --state paused");
+    assert!(
+        text(&paused.stderr).contains(note),
+        "{}",
+        text(&paused.stderr)
+    );
+    assert!(!lines(&paused).is_empty());
 }

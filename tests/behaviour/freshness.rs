@@ -27,7 +27,7 @@ fn move_back(record: &mut Value, by: Duration) {
     match record["record"].as_str() {
         Some("verdict") => earlier(&mut record["verdict"]["judged_at"]),
         Some("site") => {
-            for phase in ["Due", "Recheck"] {
+            for phase in ["due", "recheck"] {
                 if let Some(time) = record["site"]["phase"].get_mut(phase) {
                     earlier(time);
                 }

@@ -25,7 +25,7 @@ fn border_of(sites: u64) -> Vec<String> {
         let host = format!("harbour-{number:08}.example");
         let rank = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
         format!(
-            r#"{{"host":"{host}","record":"site","site":{{"deferrals":0,"discovered":{number},"domains":1,"edges":1,"entrance":"http://{host}/","global":0.5,"is_start":false,"last_rank":[0.5,1],"local":0.5,"phase":{{"Border":{{"tie":1,"value":0.{rank}}}}}}},"topic":1}}"#
+            r#"{{"host":"{host}","record":"site","site":{{"deferrals":0,"discovered":{number},"domains":1,"edges":1,"entrance":"http://{host}/","global":0.5,"is_start":false,"last_rank":[0.5,1],"local":0.5,"phase":{{"border":{{"tie":1,"value":0.{rank}}}}}}},"topic":1}}"#
         )
     };
     let mut lines = vec![store, topic];

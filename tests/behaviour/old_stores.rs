@@ -52,8 +52,15 @@ fn in_names_of_today(said: &[Value]) -> Vec<Value> {
         rename(&mut line["record"]);
         match line["record"].as_str() {
             Some("store") => line["format"] = 4.into(),
-            Some("verdict") => rename(&mut line["verdict"]["stop_reason"]),
-            Some("listing") => rename(&mut line["listing"]["reason"]),
+            Some("site") => lower(&mut line["site"]["phase"]),
+            Some("verdict") => {
+                lower(&mut line["verdict"]["verdict"]);
+                rename(&mut line["verdict"]["stop_reason"]);
+            }
+            Some("listing") => {
+                lower(&mut line["listing"]["change"]);
+                rename(&mut line["listing"]["reason"]);
+            }
             Some("evidence") => {
                 let steps = line["evidence"]["steps"].as_array_mut();
                 for step in steps.expect("a list") {
@@ -67,6 +74,29 @@ fn in_names_of_today(said: &[Value]) -> Vec<Value> {
         }
     }
     said
+}
+
+/// A variant of an enumeration, `NothingSpoke` or `{"Due": 1}`, as `nothing_spoke` or `{"due": 1}`.
+fn lower(variant: &mut Value) {
+    if let Some(fields) = variant.as_object_mut() {
+        *fields = fields
+            .iter()
+            .map(|(name, value)| (snake_case(name), value.clone()))
+            .collect();
+    } else {
+        *variant = snake_case(variant.as_str().expect("a name")).into();
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
 }
 
 fn rename(name: &mut Value) {
@@ -139,7 +169,7 @@ fn a_dump_of_the_first_version_is_read_under_the_names_that_it_has() {
         let lines = lines.iter().filter(|line| line["record"] == kind);
         lines.cloned().collect()
     };
-    for kind in ["source_domain", "verdict", "evidence", "listing"] {
+    for kind in ["source_domain", "site", "verdict", "evidence", "listing"] {
         assert!(!of_kind(&today, kind).is_empty(), "{kind}");
         assert_eq!(of_kind(&dump, kind), of_kind(&today, kind));
     }

@@ -608,7 +608,7 @@ fn assert_dates_are_right(place: &Place, state: &str) {
         if let Some(at) = record["verdict"]["judged_at"].as_u64() {
             assert!(at <= now, "{line}");
         }
-        if let Some(at) = record["site"]["phase"]["Recheck"].as_u64() {
+        if let Some(at) = record["site"]["phase"]["recheck"].as_u64() {
             rechecks += 1;
             assert!(at <= now + 31 * 86_400, "{line}");
         }
