@@ -32,6 +32,7 @@
 mod counting;
 mod serving;
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write, stdin, stdout};
@@ -55,15 +56,15 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use serving::Server;
-use sitescout::classify::SiteModel;
+use sitescout::classify::{JudgedPage, KnownTerms, SiteModel};
 use sitescout::config::{ResolveRule, Settings};
 use sitescout::external::{CrawlMetrics, CrawlerSlots, Goals, TopicCrawl};
 use sitescout::fetch::{FetchMetrics, LiveWeb};
-use sitescout::parse::{self, ParseLimits};
+use sitescout::parse::{self, ParseLimits, TermReader};
 use sitescout::store::{CrawlStore, KeyValueStore};
 use sitescout::telemetry::Metrics;
 use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
-use sitescout::web::{FetchedPage, PageKind, PageUrl, Transfer};
+use sitescout::web::{FetchedPage, PageKind, PageUrl, ParsedPage, Transfer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -398,7 +399,7 @@ fn fetch_all(
             tasks.spawn(async move {
                 let mut fetched = 0;
                 while let Some(pages) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    fetched += visit_bare(server, pages, model.as_deref(), &limits).await;
+                    fetched += visit_bare(server, pages, model.as_ref(), &limits).await;
                 }
                 fetched
             });
@@ -418,7 +419,7 @@ fn fetch_all(
 async fn visit_bare(
     server: SocketAddr,
     pages: &[PageUrl],
-    model: Option<&SiteModel>,
+    model: Option<&Arc<SiteModel>>,
     limits: &ParseLimits,
 ) -> u64 {
     let stream = TcpStream::connect(server).await.expect("the server");
@@ -448,13 +449,25 @@ async fn visit_bare(
                 transfer: Transfer::default(),
             };
             let parsed = parse::parse(&fetched, limits);
-            let terms = parse::words::count_terms(&parsed);
-            std::hint::black_box(model.judge(&terms, PageKind::Inner));
+            std::hint::black_box(judge(model, &parsed));
         }
     }
     drop(sender);
     driver.await.expect("no panic").expect("a clean end");
     pages.len() as u64
+}
+
+thread_local! {
+    /// A reader for each thread, as in a crawl.
+    static READER: RefCell<Option<TermReader<KnownTerms>>> = const { RefCell::new(None) };
+}
+
+fn judge(model: &Arc<SiteModel>, parsed: &ParsedPage) -> JudgedPage {
+    READER.with_borrow_mut(|reader| {
+        let new = || TermReader::new(KnownTerms::of(Arc::clone(model)));
+        let terms = reader.get_or_insert_with(new).count(parsed);
+        model.judge(&terms, PageKind::Inner)
+    })
 }
 
 // === the server ===

@@ -1,23 +1,29 @@
-//! How fast pages are parsed and read, compared with the underlying libraries.
+//! How fast pages are read, from bytes to what a model says, compared with the underlying libraries.
 //!
 //! What is measured, in CPU time of this thread, all in one run:
 //! - `tokenise`: a bare html5gum pass over the bodies, every event counted, nothing kept
 //! - `parse`: our parser on the same bodies: charset, text, links, language, fingerprint
-//! - `terms`: terms of the parsed pages, compared with the word boundaries alone
-//! - `counted terms`: the same, each distinct term counted by the part of the page it is in
-//! - `gunzip`: plain decompression of the archives
-//! - `index`: one pass over the archives that finds every record
+//! - `to verdict`: the same, then the terms counted and judged by a model
+//! - `terms`, `judge`: these two alone, on pages that are parsed
+//! - `word boundaries`: those of the parsed text by UAX 29, nothing else, beside `terms`
+//! - `gunzip`: plain decompression of the archive
+//! - `index`: one pass over the archive that finds every record
 //! - `read`: every page looked up and read through the index, one by one
 //!
-//! Corpus: `sites.warc.gz` and `webkb.warc.gz` of the directory that `SITESCOUT_CORPORA`
-//! names; without it, the small archive of the tests.
+//! Corpus: the HTML pages of `sites.warc.gz` in the directory that `SITESCOUT_CORPORA` names; without
+//! it, the small archive of the tests.
 //!
 //! Rounds are interleaved and the best of each counts, so that a busy machine disturbs all
-//! alike. Instruction counts do not depend on load at all:
+//! alike. The reader of terms has read the corpus before, as in a crawl, but remembers a part only.
+//!
+//! Instruction counts do not depend on load at all. They are counted on every n-th page, after the
+//! pages beside them were read. With `--check` their ratios to `tokenise` must not exceed those written
+//! here by more than a tolerance:
 //!
 //! ```text
 //! cargo bench --bench parse
 //! cargo bench --bench parse -- --instructions
+//! cargo bench --bench parse -- --check
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
@@ -26,25 +32,37 @@
     reason = "rates need no more than 52 bits"
 )]
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufReader, Read, copy, sink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 use html5gum::Tokenizer;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use sitescout::classify::{KnownTerms, SiteModel};
 use sitescout::config::FetchSettings;
 use sitescout::fetch::Archive;
-use sitescout::parse::{self, ParseLimits};
-use sitescout::web::{FetchedPage, PageUrl, ParsedPage};
+use sitescout::parse::{self, ParseLimits, TermReader};
+use sitescout::web::{ContentKind, FetchedPage, PageKind, PageTerms, PageUrl, ParsedPage};
 use unicode_segmentation::UnicodeSegmentation;
 
 const ROUNDS: usize = 9;
-/// Pages taken for counting instructions; valgrind is fifty times slower.
-const SAMPLE: usize = 400;
+/// Pages taken for counting instructions, and as many are read before; valgrind is fifty times slower.
+const SAMPLE: usize = 600;
+
+/// The instructions of each part for one of `tokenise`, on real websites.
+const RATIOS: [(&str, f64); 3] = [("parse", 1.10), ("terms", 0.60), ("judge", 0.10)];
+/// How much more than that is allowed: compilers differ a little.
+const TOLERANCE: f64 = 1.10;
+
+/// The model that judges, of `site-models/`.
+const TOPIC: &str = "conference";
+
 const LIMITS: ParseLimits = ParseLimits {
     max_links: 10_000,
     max_url_bytes: 2_048,
@@ -52,62 +70,70 @@ const LIMITS: ParseLimits = ParseLimits {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let corpus = Corpus::open();
-    match arguments.iter().position(|argument| argument == "--only") {
-        Some(at) => run_only(&arguments[at + 1], &corpus),
-        None if arguments
-            .iter()
-            .any(|argument| argument == "--instructions") =>
-        {
-            count_instructions();
-        }
-        None => measure(&corpus),
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    if let Some(at) = arguments.iter().position(|argument| argument == "--only") {
+        run_only(&arguments[at + 1], &Corpus::open());
+    } else if has("--instructions") {
+        count_instructions();
+    } else if has("--check") {
+        check(&count_instructions());
+    } else {
+        measure(&Corpus::open());
     }
 }
 
 struct Corpus {
-    files: Vec<PathBuf>,
+    file: PathBuf,
     archive: Archive,
     urls: Vec<PageUrl>,
+    model: Arc<SiteModel>,
 }
+
+type Reader = TermReader<KnownTerms>;
 
 impl Corpus {
     fn open() -> Self {
-        let files = match std::env::var_os("SITESCOUT_CORPORA") {
-            Some(directory) => ["sites.warc.gz", "webkb.warc.gz"]
-                .map(|name| Path::new(&directory).join(name))
-                .to_vec(),
-            None => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/harbour.warc")],
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = match std::env::var_os("SITESCOUT_CORPORA") {
+            Some(directory) => Path::new(&directory).join("sites.warc.gz"),
+            None => root.join("tests/fixtures/harbour.warc"),
         };
-        let archive = open(&files);
+        let archive = Archive::open(std::slice::from_ref(&file), &FetchSettings::default());
+        let archive = archive.expect("the corpus can be read");
         let captures = archive
             .captures()
             .map(|capture| capture.expect("a capture"));
         let urls = captures.map(|capture| capture.url).collect();
+        let model = root.join("site-models").join(TOPIC).join("site-model.bin");
+        let model = SiteModel::from_bytes(&std::fs::read(model).expect("a model"));
         Self {
-            files,
+            file,
             archive,
             urls,
+            model: Arc::new(model.expect("a model of this version")),
         }
     }
 
     fn read(&self, url: &PageUrl) -> Option<FetchedPage> {
         self.archive.read(url).expect("a readable page")
     }
-}
 
-fn open(files: &[PathBuf]) -> Archive {
-    let mut settings = FetchSettings::default();
-    settings.archive.keep_index = false;
-    Archive::open(files, &settings).expect("the corpus can be read")
+    /// Every `step`-th page from the `first`, if it is HTML.
+    fn pages(&self, first: usize, step: usize) -> Vec<FetchedPage> {
+        let urls = self.urls.iter().skip(first).step_by(step);
+        let pages = urls.filter_map(|url| self.read(url));
+        pages
+            .filter(|page| parse::parse(page, &LIMITS).content == ContentKind::Html)
+            .collect()
+    }
+
+    fn reader(&self) -> Reader {
+        TermReader::new(KnownTerms::of(Arc::clone(&self.model)))
+    }
 }
 
 fn measure(corpus: &Corpus) {
-    let pages: Vec<FetchedPage> = corpus
-        .urls
-        .iter()
-        .filter_map(|url| corpus.read(url))
-        .collect();
+    let pages = corpus.pages(0, 1);
     let bytes: usize = pages.iter().map(|page| page.body.len()).sum();
     let text_bytes = parse_all(&pages);
     println!(
@@ -116,27 +142,34 @@ fn measure(corpus: &Corpus) {
     );
     println!("{:<16} {:>8} {:>8} {:>10}", "", "cpu s", "MB/s", "speed");
 
-    let [tokenise, parse] = best_of([&|| tokenise_all(&pages), &|| parse_all(&pages)]);
+    let reader = RefCell::new(corpus.reader());
+    let [tokenise, parse, to_verdict] =
+        best_of([&|| tokenise_all(&pages), &|| parse_all(&pages), &|| {
+            judge_bodies(&pages, &corpus.model, &mut reader.borrow_mut())
+        }]);
     row("tokenise", tokenise, bytes, tokenise);
     row("parse", parse, bytes, tokenise);
+    row("to verdict", to_verdict, bytes, tokenise);
 
     let parsed: Vec<ParsedPage> = pages
         .iter()
         .map(|page| parse::parse(page, &LIMITS))
         .collect();
-    let [words, terms, counted] =
-        best_of([&|| words_all(&parsed), &|| terms_all(&parsed), &|| {
-            counted_all(&parsed)
-        }]);
+    let counted = count_all(&parsed, &mut reader.borrow_mut());
+    let [words, terms, judge] = best_of([
+        &|| words_all(&parsed),
+        &|| count_all(&parsed, &mut reader.borrow_mut()).len(),
+        &|| judge_all(&counted, &corpus.model),
+    ]);
     row("word boundaries", words, text_bytes, words);
     row("terms", terms, text_bytes, words);
-    row("counted terms", counted, text_bytes, words);
+    row("judge", judge, text_bytes, words);
 
-    drop((pages, parsed));
-    let archive_bytes = decompress_all(&corpus.files);
+    drop((pages, parsed, counted));
+    let archive_bytes = decompress(&corpus.file);
     let [gunzip, index, read] = best_of([
-        &|| decompress_all(&corpus.files),
-        &|| open(&corpus.files).sites().count(),
+        &|| decompress(&corpus.file),
+        &|| index(&corpus.file),
         &|| read_all(corpus),
     ]);
     row("gunzip", gunzip, archive_bytes, gunzip);
@@ -199,26 +232,35 @@ fn parse_all(pages: &[FetchedPage]) -> usize {
     parsed.map(|page| black_box(page).text.len()).sum()
 }
 
+fn judge_bodies(pages: &[FetchedPage], model: &SiteModel, reader: &mut Reader) -> usize {
+    for page in pages {
+        let terms = reader.count(&parse::parse(page, &LIMITS));
+        black_box(model.judge(&terms, PageKind::Inner));
+    }
+    pages.len()
+}
+
 fn words_all(pages: &[ParsedPage]) -> usize {
     let runs = pages.iter().flat_map(|page| page.text.runs());
     runs.map(|(_, text)| text.unicode_words().count()).sum()
 }
 
-fn terms_all(pages: &[ParsedPage]) -> usize {
-    let mut terms = 0;
-    for page in pages {
-        parse::words::for_each_term(page, |_, term| terms += black_box(term).len());
+fn count_all(pages: &[ParsedPage], reader: &mut Reader) -> Vec<PageTerms> {
+    pages.iter().map(|page| reader.count(page)).collect()
+}
+
+fn judge_all(pages: &[PageTerms], model: &SiteModel) -> usize {
+    for terms in pages {
+        black_box(model.judge(terms, PageKind::Inner));
     }
-    terms
+    pages.len()
 }
 
-fn counted_all(pages: &[ParsedPage]) -> usize {
-    let counted = pages.iter().map(parse::words::count_terms);
-    counted.map(|terms| black_box(terms).len()).sum()
-}
-
-fn decompress_all(files: &[PathBuf]) -> usize {
-    files.iter().map(|file| decompress(file)).sum()
+fn index(file: &Path) -> usize {
+    let mut settings = FetchSettings::default();
+    settings.archive.keep_index = false;
+    let archive = Archive::open(&[file], &settings).expect("the corpus can be read");
+    archive.sites().count()
 }
 
 /// Plain files are only read: there is nothing to decompress.
@@ -239,12 +281,13 @@ fn read_all(corpus: &Corpus) -> usize {
     pages.map(|page| black_box(page).body.len()).sum()
 }
 
-/// Runs this program again under valgrind, once for each part.
-fn count_instructions() {
+/// Runs this program again under valgrind, once for each part, and returns the ratios to `tokenise`.
+fn count_instructions() -> Vec<(&'static str, f64)> {
     let program = std::env::current_exe().expect("a program");
     let count = |part: &str| {
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg("--toggle-collect=*measured_part*")
             .arg(&program)
             .args(["--only", part])
             .output()
@@ -254,31 +297,54 @@ fn count_instructions() {
         let count = line.and_then(|line| line.split(':').nth(1)?.trim().parse::<u64>().ok());
         count.expect("valgrind reports a count")
     };
-    let nothing = count("nothing");
-    for part in ["tokenise", "parse", "terms", "counted"] {
-        println!("{part:<10} {:>15} instructions", count(part) - nothing);
+    let tokenise = count("tokenise");
+    println!("tokenise {tokenise:>15} instructions");
+    let parts = RATIOS.map(|(part, _)| {
+        let instructions = count(part);
+        let ratio = instructions as f64 / tokenise as f64;
+        println!("{part:<8} {instructions:>15} instructions, {ratio:.3} of tokenise");
+        (part, ratio)
+    });
+    parts.to_vec()
+}
+
+fn check(ratios: &[(&str, f64)]) {
+    for ((part, ratio), (_, wanted)) in ratios.iter().zip(RATIOS) {
+        let most = wanted * TOLERANCE;
+        assert!(
+            *ratio <= most,
+            "{part} takes {ratio:.3} of `tokenise`, and {most:.3} at most is allowed"
+        );
     }
 }
 
-/// One part of the work, on a sample spread over the corpus, for valgrind. `terms` and
-/// `counted` include the parsing before them.
+/// One part of the work, for valgrind.
 fn run_only(part: &str, corpus: &Corpus) {
-    let step = (corpus.urls.len() / SAMPLE).max(1);
-    let urls = corpus.urls.iter().step_by(step);
-    let sample: Vec<FetchedPage> = urls.filter_map(|url| corpus.read(url)).collect();
-    black_box(match part {
-        "tokenise" => tokenise_all(&sample),
-        "parse" => parse_all(&sample),
-        "terms" | "counted" => {
-            let parsed: Vec<ParsedPage> = sample
-                .iter()
-                .map(|page| parse::parse(page, &LIMITS))
-                .collect();
-            match part {
-                "terms" => terms_all(&parsed),
-                _ => counted_all(&parsed),
-            }
+    let step = (corpus.urls.len() / SAMPLE).max(2);
+    let sample = corpus.pages(0, step);
+    let mut reader = corpus.reader();
+    let parse = |pages: &[FetchedPage]| -> Vec<ParsedPage> {
+        let pages = pages.iter().map(|page| parse::parse(page, &LIMITS));
+        pages.collect()
+    };
+    match part {
+        "tokenise" => measured_part(|| tokenise_all(&sample)),
+        "parse" => measured_part(|| parse_all(&sample)),
+        "terms" => {
+            count_all(&parse(&corpus.pages(1, step)), &mut reader);
+            let sample = parse(&sample);
+            measured_part(|| count_all(&sample, &mut reader).len());
         }
-        _ => 0,
-    });
+        "judge" => {
+            let sample = count_all(&parse(&sample), &mut reader);
+            measured_part(|| judge_all(&sample, &corpus.model));
+        }
+        _ => panic!("no part is called {part}"),
+    }
+}
+
+/// What valgrind counts.
+#[inline(never)]
+fn measured_part(work: impl FnOnce() -> usize) {
+    black_box(work());
 }

@@ -38,7 +38,7 @@
 //! | source of pages (a renderer, another archive format) | an implementation of [`fetch::Fetcher`], whose documentation lists its duties, composed with host lists and recorder in `fetch/source.rs`; one that requests pages of the live web, such as a renderer, goes in front of it by [`fetch::PageSource::behind`], in `cli/run.rs` for the daemon and in `cli/sources.rs` for commands; the live web then gives it only `fetch.limits.content_types`; what users write after `--web`: `WebSource` in `cli/sources.rs` |
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
 //! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS`, within the 32 MiB that all decoders share; `benches/fetch.rs` sends the same header |
-//! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs` |
+//! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs`, counted by `parse/term_reader.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | when a visit ends | `internal/mod.rs`: `reason_to_stop` for limits and verdicts, `add_outcome` and what it calls for responses |
 //! | when a crawl ends | `external/mod.rs`: `reason_to_end`; `crawl` for an empty border and a stop |
@@ -62,7 +62,7 @@
 //! internal::InternalCrawler   errors, redirects and gatekeepers end here; large bodies are read in
 //!   ReadingPool               a thread, within a bound of memory
 //!   parse::parse              charset, tokens, text, links, fingerprint ─► web::ParsedPage
-//!   parse::words::count_terms ─► web::PageTerms
+//!   parse::TermReader         words, each spelling stemmed once ─► web::PageTerms
 //!   SiteModel::judge          page confidence
 //! internal::SiteSample        SiteEvidence ─► site confidence; near-duplicates
 //! internal::SiteWalker        intrinsic links ─► PageFrontier

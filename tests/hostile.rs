@@ -23,7 +23,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rustc_hash::FxBuildHasher;
-use sitescout::parse::words::{MAX_TERMS, count_terms};
+use sitescout::classify::Lexicon;
+use sitescout::parse::TermReader;
+use sitescout::parse::term_reader::MAX_SPELLINGS;
 use sitescout::parse::{self, ParseLimits};
 use sitescout::web::{FetchedPage, Transfer};
 use tempfile::TempDir;
@@ -374,25 +376,28 @@ fn a_stop_does_not_wait_for_pages_that_are_read() {
 #[test]
 fn a_page_knows_a_stated_number_of_terms_the_first_ones() {
     let parsed = parse::parse(&page(HTML, words(1 << 20)), &LIMITS);
-    let terms = count_terms(&parsed);
-    assert_eq!(terms.len(), MAX_TERMS);
-    let known: BTreeSet<&str> = terms.iter().map(|(term, _)| term).collect();
-    for number in [0, 1, MAX_TERMS - 1] {
+    let mut reader = TermReader::new(Lexicon::default());
+    let terms = reader.count(&parsed);
+    assert_eq!(terms.iter().len(), MAX_SPELLINGS);
+    let known: BTreeSet<&str> = terms
+        .iter()
+        .map(|(term, _)| reader.numbers().term(term))
+        .collect();
+    for number in [0, 1, MAX_SPELLINGS - 1] {
         assert!(known.contains(&*word(number, WORD_LETTERS)), "{number}");
     }
-    assert!(!known.contains(&*word(MAX_TERMS, WORD_LETTERS)));
+    assert!(!known.contains(&*word(MAX_SPELLINGS, WORD_LETTERS)));
     // Known terms are still counted, wherever they occur.
     let again = [
         words(1 << 20),
         format!("{} ", word(0, WORD_LETTERS)).into_bytes(),
     ]
     .concat();
-    let again = count_terms(&parse::parse(&page(HTML, again), &LIMITS));
+    let again = reader.count(&parse::parse(&page(HTML, again), &LIMITS));
+    assert_eq!(again.iter().len(), MAX_SPELLINGS);
     let first = again.iter().next().expect("terms");
-    assert_eq!(
-        (first.0, first.1.iter().sum()),
-        (&*word(0, WORD_LETTERS), 2)
-    );
+    let term = reader.numbers().term(first.0);
+    assert_eq!((term, first.1.iter().sum()), (&*word(0, WORD_LETTERS), 2));
 }
 
 // === time ===
@@ -412,7 +417,8 @@ fn page(content_type: &'static str, body: Vec<u8>) -> FetchedPage {
 /// CPU time of reading a page to its last term.
 fn cpu_time(page: &FetchedPage) -> Duration {
     let before = cpu_nanoseconds();
-    black_box(count_terms(&parse::parse(page, &LIMITS)));
+    let parsed = parse::parse(page, &LIMITS);
+    black_box(TermReader::new(Lexicon::default()).count(&parsed));
     Duration::from_nanos(cpu_nanoseconds() - before)
 }
 

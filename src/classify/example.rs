@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts};
+use foldhash::fast::RandomState;
+
+use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts, TermNumber, TermNumbers};
 
 /// The two classes of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,13 +19,20 @@ pub(crate) enum Class {
 }
 
 /// The number of a term in a lexicon.
-pub(crate) type TermId = u32;
+pub(crate) type TermId = TermNumber;
 
 /// All terms of a corpus, numbered in order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Lexicon {
-    ids: HashMap<Box<str>, TermId>,
+    /// The seed is secret, because pages choose the terms.
+    ids: HashMap<Box<str>, TermId, RandomState>,
     terms: Vec<Box<str>>,
+}
+
+/// What the terms of one lexicon are in another one.
+#[derive(Debug, Default)]
+pub(crate) struct Translation {
+    ids: Vec<Option<TermId>>,
 }
 
 /// Weight of a word by the part of the page it is in, in the order of
@@ -59,32 +68,12 @@ pub struct ExampleSite<'a> {
 // === impl Lexicon ===
 
 impl Lexicon {
-    /// Counts the terms of a page; new terms are added to the lexicon.
-    pub(crate) fn count(
-        &mut self,
-        terms: &PageTerms,
-        kind: PageKind,
-        fingerprint: Option<Fingerprint>,
-    ) -> CountedPage {
-        let mut counted: Vec<(TermId, f32)> = terms
-            .iter()
-            .map(|(term, counts)| (self.id(term), weighted_count(counts)))
-            .collect();
-        counted.sort_unstable_by_key(|(id, _)| *id);
-        CountedPage {
-            kind,
-            language: terms.language,
-            fingerprint,
-            terms: counted,
-        }
-    }
-
     /// The term of an id.
     ///
     /// # Panics
     /// If the id is from another lexicon.
     #[must_use]
-    pub(crate) fn term(&self, id: TermId) -> &str {
+    pub fn term(&self, id: TermId) -> &str {
         &self.terms[id as usize]
     }
 
@@ -102,6 +91,57 @@ impl Lexicon {
         self.terms.push(term.into());
         self.ids.insert(term.into(), id);
         id
+    }
+}
+
+impl TermNumbers for Lexicon {
+    fn number(&mut self, term: &str) -> Option<TermNumber> {
+        Some(self.id(term))
+    }
+}
+
+// === impl Translation ===
+
+impl Translation {
+    /// The terms of a page in another lexicon. That adds new ones in the order of their bytes, so that
+    /// its ids do not depend on those of the first lexicon.
+    pub(crate) fn translate(
+        &mut self,
+        terms: &PageTerms,
+        from: &Lexicon,
+        into: &mut Lexicon,
+    ) -> PageTerms {
+        self.ids.resize(from.len(), None);
+        let is_new = |id: &TermId| self.ids[*id as usize].is_none();
+        let mut new: Vec<TermId> = terms.iter().map(|(id, _)| id).filter(is_new).collect();
+        new.sort_unstable_by_key(|id| from.term(*id));
+        for id in new {
+            self.ids[id as usize] = Some(into.id(from.term(id)));
+        }
+        let translated = |(id, counts): (TermId, &PartCounts)| {
+            let id = self.ids[id as usize]?;
+            Some((id, *counts))
+        };
+        let mut counts = terms.iter().filter_map(translated).collect();
+        PageTerms::drain(terms.language, &mut counts)
+    }
+}
+
+// === impl CountedPage ===
+
+impl CountedPage {
+    /// A page whose terms are numbered by the lexicon of the corpus.
+    #[must_use]
+    pub(crate) fn new(terms: &PageTerms, kind: PageKind, fingerprint: Option<Fingerprint>) -> Self {
+        let counted = terms
+            .iter()
+            .map(|(id, counts)| (id, weighted_count(counts)));
+        Self {
+            kind,
+            language: terms.language,
+            fingerprint,
+            terms: counted.collect(),
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! The trained model of one topic.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::web::{
-    ModelFingerprint, PageConfidence, PageKind, PageTerms, TellingWord, TellingWords,
+    ModelFingerprint, PageConfidence, PageKind, PageTerms, TellingWord, TellingWords, TermNumber,
+    TermNumbers,
 };
 
 use super::calibration::Calibration;
@@ -26,6 +30,10 @@ pub struct SiteModel {
     thresholds: Thresholds,
     fingerprint: ModelFingerprint,
 }
+
+/// Numbers the terms of a model's vocabulary by its features.
+#[derive(Debug, Clone)]
+pub struct KnownTerms(Arc<SiteModel>);
 
 /// When a verdict is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -87,7 +95,7 @@ impl SiteModel {
         model
     }
 
-    /// Judges one page.
+    /// Judges one page, whose terms are numbered by [`KnownTerms`] of this model.
     #[must_use]
     pub fn judge(&self, terms: &PageTerms, kind: PageKind) -> JudgedPage {
         let page = self.vocabulary.vector(terms);
@@ -99,25 +107,30 @@ impl SiteModel {
         JudgedPage::Spoke {
             confidence: self.calibration.confidence(score, kind),
             p_err: self.calibration.of_kind(kind).p_err,
-            telling_words: self.telling_words(classifier.contributions(&page)),
+            telling_words: self.telling_words(&classifier.contributions(&page)),
         }
     }
 
-    fn telling_words(&self, mut contributions: Vec<(Feature, f64)>) -> TellingWords {
-        contributions.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let word = |(feature, weight): &(Feature, f64)| TellingWord {
-            term: self.vocabulary.term(*feature).into(),
-            weight: *weight,
-        };
-        let speaking_for = contributions.iter().filter(|(_, weight)| *weight > 0.0);
-        let against = contributions
+    fn telling_words(&self, contributions: &[(Feature, f64)]) -> TellingWords {
+        let (for_target, against): (Vec<_>, Vec<_>) = contributions
             .iter()
-            .rev()
-            .filter(|(_, weight)| *weight < 0.0);
+            .filter(|(_, weight)| *weight != 0.0)
+            .partition(|(_, weight)| *weight > 0.0);
+        let most = |one: &(Feature, f64), other: &(Feature, f64)| {
+            other.1.total_cmp(&one.1).then(one.0.cmp(&other.0))
+        };
         TellingWords {
-            for_target: speaking_for.take(TELLING_WORDS).map(word).collect(),
-            against: against.take(TELLING_WORDS).map(word).collect(),
+            for_target: self.words(first(for_target, most)),
+            against: self.words(first(against, |one, other| most(other, one))),
         }
+    }
+
+    fn words(&self, contributions: Vec<(Feature, f64)>) -> Vec<TellingWord> {
+        let word = |(feature, weight)| TellingWord {
+            term: self.vocabulary.term(feature).into(),
+            weight,
+        };
+        contributions.into_iter().map(word).collect()
     }
 
     /// What the model looks for: each aspect with its most telling words.
@@ -180,6 +193,35 @@ impl SiteModel {
     #[must_use]
     pub fn fingerprint(&self) -> ModelFingerprint {
         self.fingerprint
+    }
+}
+
+/// The first [`TELLING_WORDS`] in an order, of which no two are equal; only these are sorted.
+fn first(
+    mut contributions: Vec<(Feature, f64)>,
+    order: impl Fn(&(Feature, f64), &(Feature, f64)) -> Ordering,
+) -> Vec<(Feature, f64)> {
+    if contributions.len() > TELLING_WORDS {
+        contributions.select_nth_unstable_by(TELLING_WORDS, &order);
+        contributions.truncate(TELLING_WORDS);
+    }
+    contributions.sort_unstable_by(order);
+    contributions
+}
+
+// === impl KnownTerms ===
+
+impl KnownTerms {
+    /// The terms of a model.
+    #[must_use]
+    pub fn of(model: Arc<SiteModel>) -> Self {
+        Self(model)
+    }
+}
+
+impl TermNumbers for KnownTerms {
+    fn number(&mut self, term: &str) -> Option<TermNumber> {
+        self.0.vocabulary.feature(term)
     }
 }
 

@@ -275,8 +275,9 @@ mod tests {
                 payload[at] = byte;
             }
             if let Ok(model) = SiteModel::from_bytes(&sealed(&payload)) {
-                let counts = [("boat".into(), [1; 6]), ("sail".into(), [1; 6])];
-                let page = PageTerms::new(Some(Language::ENGLISH), counts);
+                let words = [("boat", [1; 6]), ("sail", [1; 6])];
+                let feature = |term: &str| model.vocabulary().feature(term);
+                let page = PageTerms::of_words(Some(Language::ENGLISH), words, feature);
                 let _ = model.judge(&page, PageKind::Homepage);
                 let _ = model.aspects(5);
             }

@@ -9,7 +9,8 @@
 //! learn to detect German. The counts of languages with few sites are shrunk towards those
 //! of all sites.
 //!
-//! Invariant: a page gives the same vector from its [`CountedPage`] and from its [`PageTerms`].
+//! Invariant: a page gives the same vector from its [`CountedPage`], whose terms have the ids of a corpus,
+//! and from its [`PageTerms`], if those are features.
 
 use std::cmp::Ordering;
 
@@ -220,15 +221,19 @@ impl Vocabulary {
         }
     }
 
-    /// A page as a vector.
+    /// The feature of a term.
+    #[must_use]
+    pub(crate) fn feature(&self, term: &str) -> Option<Feature> {
+        self.features.get(term).copied()
+    }
+
+    /// A page, whose terms are features, as a vector.
     #[must_use]
     pub(crate) fn vector(&self, page: &PageTerms) -> PageVector {
-        // Both page and vocabulary are sorted by term.
         let known = page
             .iter()
-            .filter_map(|(term, counts)| Some((*self.features.get(term)?, weighted_count(counts))))
-            .collect();
-        self.weights.weigh(page.language, known)
+            .map(|(term, counts)| (term, weighted_count(counts)));
+        self.weights.weigh(page.language, known.collect())
     }
 
     /// The term of a feature.
@@ -310,13 +315,21 @@ impl TermWeights {
 mod tests {
     use super::*;
     use crate::classify::Class;
-    use crate::web::PageKind;
+    use crate::web::{PageKind, TermNumber, TermNumbers};
 
-    fn terms(language: &str, words: &[(&str, u32)]) -> PageTerms {
-        let counts = words
-            .iter()
-            .map(|(word, count)| ((*word).into(), [0, 0, *count, 0, 0, 0]));
-        PageTerms::new(Language::from_tag(language), counts)
+    fn terms(
+        language: &str,
+        words: &[(&str, u32)],
+        number: impl FnMut(&str) -> Option<TermNumber>,
+    ) -> PageTerms {
+        let words = words.iter();
+        let words = words.map(|(word, count)| (*word, [0, 0, *count, 0, 0, 0]));
+        PageTerms::of_words(Language::from_tag(language), words, number)
+    }
+
+    fn counted(language: &str, words: &[(&str, u32)], lexicon: &mut Lexicon) -> CountedPage {
+        let terms = terms(language, words, |term| lexicon.number(term));
+        CountedPage::new(&terms, PageKind::Homepage, None)
     }
 
     /// Sites of one page each: three English targets, three German others.
@@ -331,9 +344,7 @@ mod tests {
 
     fn choose(limit: usize) -> (Lexicon, Selection) {
         let mut lexicon = Lexicon::default();
-        let pages = PAGES.map(|(language, words)| {
-            [lexicon.count(&terms(language, words), PageKind::Homepage, None)]
-        });
+        let pages = PAGES.map(|(language, words)| [counted(language, words, &mut lexicon)]);
         let sites: Vec<ExampleSite<'_>> = (0..)
             .zip(&pages)
             .map(|(at, pages)| ExampleSite {
@@ -388,8 +399,10 @@ mod tests {
             .unwrap();
         assert!((weights.idf[german][und] - 1.374_693).abs() < 1e-5);
         // A language that was never seen has the weights of all sites.
-        let page = terms("fr", &[("und", 1), ("sail", 1)]);
-        let vector = selection.into_vocabulary(&lexicon).vector(&page);
+        let vocabulary = selection.into_vocabulary(&lexicon);
+        let words = [("und", 1), ("sail", 1)];
+        let page = terms("fr", &words, |term| vocabulary.feature(term));
+        let vector = vocabulary.vector(&page);
         assert!((vector.entries()[0].1 - vector.entries()[1].1).abs() < 1e-6);
     }
 
@@ -398,12 +411,10 @@ mod tests {
     #[test]
     fn counts_are_weighed_by_part_and_logarithm() {
         let (lexicon, selection) = choose(100);
-        let counts = [
-            ("sail".into(), [2, 0, 0, 0, 0, 0]),
-            ("boat".into(), [0, 0, 1, 0, 0, 0]),
-        ];
-        let page = PageTerms::new(None, counts);
-        let vector = selection.into_vocabulary(&lexicon).vector(&page);
+        let counts = [("sail", [2, 0, 0, 0, 0, 0]), ("boat", [0, 0, 1, 0, 0, 0])];
+        let vocabulary = selection.into_vocabulary(&lexicon);
+        let page = PageTerms::of_words(None, counts, |term| vocabulary.feature(term));
+        let vector = vocabulary.vector(&page);
         let [(_, boat), (_, sail)] = vector.entries() else {
             panic!("two known terms: {vector:?}");
         };
@@ -411,18 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_numbers_and_in_words_is_one_vector() {
+    fn a_page_in_ids_and_in_features_is_one_vector() {
         let (mut lexicon, selection) = choose(100);
-        let page = terms(
-            "de",
-            &[("und", 7), ("sail", 2), ("unknown", 1), ("boat", 3)],
-        );
-        let counted = lexicon.count(&page, PageKind::Inner, None);
-        let in_numbers = selection.vector(&counted);
-        assert_eq!(
-            in_numbers,
-            selection.into_vocabulary(&lexicon).vector(&page)
-        );
-        assert_eq!(in_numbers.known_terms(), 3);
+        let words = [("und", 7), ("sail", 2), ("unknown", 1), ("boat", 3)];
+        let in_ids = selection.vector(&counted("de", &words, &mut lexicon));
+        let vocabulary = selection.into_vocabulary(&lexicon);
+        let in_features = terms("de", &words, |term| vocabulary.feature(term));
+        assert_eq!(in_ids, vocabulary.vector(&in_features));
+        assert_eq!(in_ids.known_terms(), 3);
     }
 }

@@ -25,6 +25,7 @@
 //! | for each visit: page frontier, links to other sites | some 6 MB with the default `page_budget` |
 //! | large pages being parsed and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
 //! | small pages, parsed on the runtime | some 10 MB for each thread of the runtime |
+//! | spellings remembered by readers of terms | some 3 MB for each thread that reads and each topic |
 //!
 //! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 
@@ -36,10 +37,10 @@ mod site_walker;
 
 use std::sync::Arc;
 
-use crate::classify::{JudgedPage, SiteModel};
+use crate::classify::{JudgedPage, KnownTerms, SiteModel};
 use crate::config::{InternalSettings, NoindexPolicy};
 use crate::fetch::{ErrorKind, Fetcher};
-use crate::parse::{self, ParseLimits};
+use crate::parse::{self, ParseLimits, TermReaders};
 use crate::web::{
     DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
     SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
@@ -62,6 +63,7 @@ const LARGE_BODY_BYTES: usize = 128 << 10;
 pub struct InternalCrawler {
     fetcher: Arc<dyn Fetcher>,
     model: Arc<SiteModel>,
+    term_readers: Arc<TermReaders<KnownTerms>>,
     settings: InternalSettings,
     limits: ParseLimits,
     page_ordering: Arc<dyn PageOrdering>,
@@ -83,9 +85,11 @@ impl InternalCrawler {
         limits: ParseLimits,
         page_ordering: Arc<dyn PageOrdering>,
     ) -> Self {
+        let known_terms = KnownTerms::of(Arc::clone(&model));
         Self {
             fetcher,
             model,
+            term_readers: Arc::new(TermReaders::new(move || known_terms.clone())),
             settings,
             limits,
             page_ordering,
@@ -270,12 +274,13 @@ impl InternalCrawler {
 
     /// Parses and judges a page. The result may be large: keep the reservation for as long as it.
     async fn read(&self, fetched: FetchedPage, kind: PageKind) -> (ReadPage, Option<Reservation>) {
-        let model = Arc::clone(&self.model);
+        let (model, readers) = (Arc::clone(&self.model), Arc::clone(&self.term_readers));
         let limits = self.limits;
         let body_bytes = fetched.body.len();
         let read = move || {
             let parsed = parse::parse(&fetched, &limits);
-            let judged = model.judge(&parse::words::count_terms(&parsed), kind);
+            let terms = readers.with(|reader| reader.count(&parsed));
+            let judged = model.judge(&terms, kind);
             ReadPage { parsed, judged }
         };
         if body_bytes <= LARGE_BODY_BYTES {

@@ -2,7 +2,7 @@
 //!
 //! The steps: `content` decides whether the body is parsed at all, `charset` decodes it, `html`
 //! collects `text` and `links`, and `language`, `fingerprint` and `signs` are derived from the text.
-//! [`words`] then makes terms of it for the classifier.
+//! A [`TermReader`] then counts its terms for the classifier.
 //!
 //! There is no document tree. A tokeniser that follows the WHATWG standard, and a handful
 //! of counters for the places where the tree matters (templates, drawings, open headings
@@ -21,7 +21,7 @@
 //! | the body | `B` |
 //! | its characters in UTF-8 | `3 B` in a single-byte charset, nothing if it is UTF-8 |
 //! | characters since the last tag, and the text, which both grow by doubling | three times that each |
-//! | runs, raw links, links, terms | `MAX_RUNS`, `followed`, `LINK_BYTES`, [`words::MAX_TERMS`]: [`PAGE_BYTES`] together |
+//! | runs, raw links, links, terms | `MAX_RUNS`, `followed`, `LINK_BYTES`, [`term_reader::MAX_SPELLINGS`]: [`PAGE_BYTES`] together |
 //!
 //! Callers that parse many pages at once reserve that much beforehand ([`room_for`]).
 
@@ -32,6 +32,7 @@ mod html;
 mod language;
 mod links;
 mod signs;
+pub mod term_reader;
 mod text;
 pub mod words;
 
@@ -41,6 +42,8 @@ use http::HeaderName;
 
 use crate::web::{ContentKind, FetchedPage, Language, ParsedPage, RobotsDirectives};
 use html::{Document, Markup};
+pub use term_reader::TermReader;
+pub(crate) use term_reader::TermReaders;
 
 /// Limits on what is taken from a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,25 +6,24 @@
 //! dictionary.
 //!
 //! Left out: words without a letter, and words longer than 64 bytes, which are keys and
-//! digests. A page has at most [`MAX_TERMS`] different terms: the first ones in reading order.
+//! digests.
 //!
-//! Invariant: the same page gives the same terms in the same order; models depend on it.
-//! Apart from the terms, memory does not grow with the page.
+//! Here is what a term is; [`term_reader`](super::term_reader) counts those of pages.
+//!
+//! Invariant: the same page gives the same terms in the same order; models depend on it. Memory does
+//! not grow with the page.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use foldhash::fast::RandomState;
 use rustc_hash::FxHashSet;
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_script::{Script, UnicodeScript};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::web::{Language, PagePart, PageTerms, ParsedPage, PartCounts};
-
-use super::SeededMap;
+use crate::web::{Language, PagePart, ParsedPage};
 
 /// Longer words are keys and digests.
 const MAX_WORD_BYTES: usize = 64;
@@ -33,14 +32,6 @@ const MAX_WORD_BYTES: usize = 64;
 /// (a mathematical bold letter has four bytes, the letter itself one). Such words are skipped
 /// without normalising them.
 const MAX_RAW_WORD_BYTES: usize = 8 * MAX_WORD_BYTES;
-
-/// Maximum number of different terms of one page; further ones are not counted. They take some 8 MB.
-///
-/// The maximum of 23,000 pages of our corpora is 5,235.
-pub const MAX_TERMS: usize = 50_000;
-
-/// Maximum initial capacity of the map of terms.
-const MAX_EXPECTED_TERMS: usize = 2_048;
 
 /// The stemmers and the languages they stem.
 const STEMMERS: [(&str, Algorithm); 33] = [
@@ -95,47 +86,50 @@ static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
 ///
 /// A word may span several parts: `<a>boat</a>s` is «boats».
 pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
-    let mut terms = Terms::of_language(page.language);
+    let stemming = Stemming::of_language(page.language);
+    for_each_word(page, |part, word| {
+        if let Some(term) = stemming.term(word) {
+            visit(part, &term);
+        }
+    });
+}
+
+/// Visits each term of a text outside of a page: an anchor, a description.
+pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
+    let stemming = Stemming::of_language(language);
+    Words::default().read(text, &mut |_, word| {
+        if let Some(term) = stemming.term(word) {
+            visit(&term);
+        }
+    });
+}
+
+/// Visits each word of a page, with the part of the page it begins in, in reading order.
+pub(super) fn for_each_word(page: &ParsedPage, mut visit: impl FnMut(PagePart, Word<'_>)) {
+    let mut words = Words::default();
     for (text, parts) in page.text.stretches() {
         let mut parts = parts.iter().peekable();
-        terms.read(text, &mut |start, term| {
+        words.read(text, &mut |start, word| {
             while parts.next_if(|(_, end)| *end <= start).is_some() {}
             if let Some((part, _)) = parts.peek() {
-                visit(*part, term);
+                visit(*part, word);
             }
         });
     }
 }
 
-/// The terms of a page, counted by the part they begin in; at most [`MAX_TERMS`].
-#[must_use]
-pub fn count_terms(page: &ParsedPage) -> PageTerms {
-    // A word has about eight bytes, and every second word is new.
-    let expected = (page.text.len() / 16).min(MAX_EXPECTED_TERMS);
-    let mut counts: SeededMap<Box<str>, PartCounts> =
-        SeededMap::with_capacity_and_hasher(expected, RandomState::default());
-    for_each_term(page, |part, term| {
-        let at = part as usize;
-        if let Some(counts) = counts.get_mut(term) {
-            counts[at] = counts[at].saturating_add(1);
-        } else if counts.len() < MAX_TERMS {
-            let mut first = PartCounts::default();
-            first[at] = 1;
-            counts.insert(term.into(), first);
-        }
-    });
-    PageTerms::new(page.language, counts)
+/// A word as it is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word<'a> {
+    /// What is between two boundaries, at most [`MAX_RAW_WORD_BYTES`].
+    Spaced(&'a str),
+    /// A pair of characters of a script without spaces, or one alone; normalised.
+    Unspaced(&'a str),
 }
 
-/// Visits each term of a text outside of a page: an anchor, a description.
-pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
-    Terms::of_language(language).read(text, &mut |_, term| visit(term));
-}
-
-/// Makes terms of text in one language.
-struct Terms {
-    stemmer: Option<Stemmer>,
-    stop_list: Option<&'static StopList>,
+/// Splits text into words.
+#[derive(Debug, Default)]
+struct Words {
     unspaced: Option<Unspaced>,
     /// A buffer for pairs of characters.
     pair: String,
@@ -143,7 +137,7 @@ struct Terms {
 
 /// A row of characters of a script without spaces. It may be as long as the page, so only its last
 /// character is kept.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Unspaced {
     /// Offsets in the text; the end is that of the characters read so far.
     start: usize,
@@ -153,49 +147,44 @@ struct Unspaced {
     is_alone: bool,
 }
 
-impl Terms {
-    fn of_language(language: Option<Language>) -> Self {
-        let code = language.as_ref().map(Language::code);
-        let algorithm = STEMMERS.iter().find(|(stems, _)| Some(*stems) == code);
-        Self {
-            stemmer: algorithm.map(|(_, algorithm)| Stemmer::create(*algorithm)),
-            stop_list: code.and_then(|code| STOP_LISTS.get(code)),
-            unspaced: None,
-            pair: String::new(),
+/// How the words of a language become terms.
+pub(super) struct Stemming {
+    stemmer: Option<Stemmer>,
+    stop_list: Option<&'static StopList>,
+}
+
+// === impl Word ===
+
+impl<'a> Word<'a> {
+    pub(super) fn text(self) -> &'a str {
+        match self {
+            Self::Spaced(text) | Self::Unspaced(text) => text,
         }
     }
+}
 
-    /// Visits each term with the offset at which its word begins.
-    fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, &str)) {
-        for (start, word) in text.unicode_word_indices() {
-            if !word.is_ascii() && word.starts_with(is_unspaced) {
-                self.read_unspaced(start, word, visit);
-            } else {
+// === impl Words ===
+
+impl Words {
+    /// Visits each word with the offset at which it begins.
+    fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
+        for (offset, segment) in segments(text) {
+            for (start, word) in segment.unicode_word_indices() {
+                let start = offset + start;
+                if !word.is_ascii() && word.starts_with(is_unspaced) {
+                    self.read_unspaced(start, word, visit);
+                    continue;
+                }
                 self.end_unspaced(visit);
-                self.read_word(word, &mut |term| visit(start, term));
+                if word.len() <= MAX_RAW_WORD_BYTES && may_have_letters(word) {
+                    visit(start, Word::Spaced(word));
+                }
             }
         }
         self.end_unspaced(visit);
     }
 
-    fn read_word(&self, word: &str, visit: &mut impl FnMut(&str)) {
-        if word.len() > MAX_RAW_WORD_BYTES {
-            return;
-        }
-        let word = normal_form(word);
-        if word.len() > MAX_WORD_BYTES || !word.contains(char::is_alphabetic) {
-            return;
-        }
-        if self.stop_list.is_some_and(|list| list.contains(&*word)) {
-            return;
-        }
-        match &self.stemmer {
-            Some(stemmer) => visit(&stemmer.stem(&word)),
-            None => visit(&word),
-        }
-    }
-
-    fn read_unspaced(&mut self, start: usize, word: &str, visit: &mut impl FnMut(usize, &str)) {
+    fn read_unspaced(&mut self, start: usize, word: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
         if self.unspaced.is_some_and(|row| row.end != start) {
             self.end_unspaced(visit);
         }
@@ -211,18 +200,94 @@ impl Terms {
             if let Some(last) = row.last.replace(next) {
                 self.pair.clear();
                 self.pair.extend([last, next]);
-                visit(row.start, &self.pair);
+                visit(row.start, Word::Unspaced(&self.pair));
             }
         }
     }
 
-    fn end_unspaced(&mut self, visit: &mut impl FnMut(usize, &str)) {
+    fn end_unspaced(&mut self, visit: &mut impl FnMut(usize, Word<'_>)) {
         let Some(row) = self.unspaced.take() else {
             return;
         };
         if let Some(alone) = row.last.filter(|_| row.is_alone) {
-            visit(row.start, alone.encode_utf8(&mut [0; 4]));
+            visit(row.start, Word::Unspaced(alone.encode_utf8(&mut [0; 4])));
         }
+    }
+}
+
+/// Cuts a text before white space, into segments that are ASCII and others, with their offsets. Word
+/// boundaries are found much faster in ASCII, and no rule of UAX 29 reaches across the cut: white
+/// space joins nothing before it but white space, and marks that follow it stay in its segment.
+fn segments(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[start..];
+        let ascii = ascii_bytes(rest.as_bytes());
+        let length = if ascii == rest.len() {
+            ascii
+        } else {
+            let mut before = (1..ascii).rev();
+            let mut behind = ascii..rest.len();
+            let cut = before.find(|at| is_cut(rest, *at));
+            cut.or_else(|| behind.find(|at| is_cut(rest, *at)))
+                .unwrap_or(rest.len())
+        };
+        let found = (start, &rest[..length]);
+        start += length;
+        (length > 0).then_some(found)
+    })
+}
+
+/// Whether there is white space at an offset that is not the first one, and none before it.
+fn is_cut(text: &str, at: usize) -> bool {
+    matches!(text.as_bytes()[at], b' ' | b'\n') && !text[..at].ends_with(char::is_whitespace)
+}
+
+/// How many bytes come before the first that is not ASCII. Whole blocks are compared at once.
+fn ascii_bytes(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    let blocks = bytes.chunks(BLOCK).take_while(|block| block.is_ascii());
+    let whole = (blocks.count() * BLOCK).min(bytes.len());
+    let in_block = bytes[whole..].iter().position(|byte| !byte.is_ascii());
+    in_block.map_or(bytes.len(), |at| whole + at)
+}
+
+/// Whether a word may have letters once it is normalised.
+fn may_have_letters(word: &str) -> bool {
+    word.bytes()
+        .any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())
+}
+
+// === impl Stemming ===
+
+impl Stemming {
+    pub(super) fn of_language(language: Option<Language>) -> Self {
+        let code = language.as_ref().map(Language::code);
+        let algorithm = STEMMERS.iter().find(|(stems, _)| Some(*stems) == code);
+        Self {
+            stemmer: algorithm.map(|(_, algorithm)| Stemmer::create(*algorithm)),
+            stop_list: code.and_then(|code| STOP_LISTS.get(code)),
+        }
+    }
+
+    /// The term of a word; none if it is a stop word, has no letter or is too long.
+    pub(super) fn term<'a>(&self, word: Word<'a>) -> Option<Cow<'a, str>> {
+        let spelling = match word {
+            Word::Spaced(spelling) => spelling,
+            Word::Unspaced(term) => return Some(Cow::Borrowed(term)),
+        };
+        let word = normal_form(spelling);
+        if word.len() > MAX_WORD_BYTES || !word.contains(char::is_alphabetic) {
+            return None;
+        }
+        if self.stop_list.is_some_and(|list| list.contains(&*word)) {
+            return None;
+        }
+        Some(match (&self.stemmer, word) {
+            (None, word) => word,
+            (Some(stemmer), Cow::Borrowed(word)) => stemmer.stem(word),
+            (Some(stemmer), Cow::Owned(word)) => Cow::Owned(stemmer.stem(&word).into_owned()),
+        })
     }
 }
 
@@ -257,4 +322,56 @@ fn is_unspaced(c: char) -> bool {
             | Script::Myanmar
             | Script::Tibetan
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<(usize, &str)> {
+        let segments = segments(text);
+        let words = segments.flat_map(|(offset, segment)| {
+            let words = segment.unicode_word_indices();
+            words.map(move |(start, word)| (offset + start, word))
+        });
+        words.collect()
+    }
+
+    #[test]
+    fn segments_are_cut_before_white_space_next_to_other_scripts() {
+        let cut: Vec<&str> = segments("the old pier\nof Kiel-Förde is long é")
+            .map(|(_, segment)| segment)
+            .collect();
+        assert_eq!(cut, ["the old pier\nof", " Kiel-Förde", " is long", " é"]);
+        assert_eq!(segments("").count(), 0);
+        assert_eq!(segments("all ASCII").count(), 1);
+    }
+
+    proptest! {
+        /// Pieces that rules of UAX 29 join: marks, joiners, flags, quotes, Hebrew, Katakana.
+        #[test]
+        fn words_of_segments_are_those_of_the_text(
+            pieces in prop::collection::vec(
+                prop_oneof![
+                    "[a-z0-9_.,:;' \n]{0,6}",
+                    Just("\u{301}".to_owned()),
+                    Just("\u{93e}".to_owned()),
+                    Just("\u{200d}".to_owned()),
+                    Just("\u{1f1e9}".to_owned()),
+                    Just("\u{5d0}\"\u{5d0}".to_owned()),
+                    Just("\u{2003}".to_owned()),
+                    Just("é".to_owned()),
+                    Just("港ヨ".to_owned()),
+                    "\\PC{0,3}",
+                ],
+                0..20,
+            ),
+        ) {
+            let text = pieces.concat();
+            let whole: Vec<(usize, &str)> = text.unicode_word_indices().collect();
+            prop_assert_eq!(words(&text), whole);
+        }
+    }
 }

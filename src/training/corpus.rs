@@ -8,16 +8,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
+use crate::classify::{Class, CountedPage, ExampleSite, Lexicon, Translation};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::internal::{BreadthFirst, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
-use crate::parse::{self, ParseLimits};
+use crate::parse::{self, ParseLimits, TermReaders};
 use crate::web::{
     FetchedPage, Fingerprint, PageConfidence, PageKind, PageTerms, ParsedPage, SiteId, SiteVisit,
+    TermNumber, TermNumbers,
 };
 
 use super::labels::Label;
@@ -72,8 +74,23 @@ type Walk = Result<Vec<WalkedPage>, FetchError>;
 
 struct WalkedPage {
     terms: PageTerms,
+    /// The number of the lexicon that numbered them.
+    lexicon: usize,
     kind: PageKind,
     fingerprint: Option<Fingerprint>,
+}
+
+/// One of the lexicons of the readers that work at the same time. Which pages it reads is chance, so
+/// its ids go no further than this file.
+struct ReadersLexicon {
+    number: usize,
+    lexicon: Lexicon,
+}
+
+impl TermNumbers for ReadersLexicon {
+    fn number(&mut self, term: &str) -> Option<TermNumber> {
+        self.lexicon.number(term)
+    }
 }
 
 // === impl Corpus ===
@@ -98,6 +115,11 @@ impl Corpus {
         mut progress: impl FnMut(usize),
     ) -> Self {
         let mut walked: BTreeMap<usize, Walk> = BTreeMap::new();
+        let lexicons = AtomicUsize::new(0);
+        let readers = Arc::new(TermReaders::new(move || ReadersLexicon {
+            number: lexicons.fetch_add(1, Ordering::Relaxed),
+            lexicon: Lexicon::default(),
+        }));
         for fetcher in fetchers {
             let is_read = |at: &usize| matches!(walked.get(at), Some(Ok(_)));
             let unread: Vec<usize> = (0..labels.len()).filter(|at| !is_read(at)).collect();
@@ -105,11 +127,12 @@ impl Corpus {
             let mut walks = JoinSet::new();
             for at in unread {
                 let (fetcher, slots) = (Arc::clone(fetcher), Arc::clone(&slots));
+                let readers = Arc::clone(&readers);
                 let site = labels[at].site.clone();
                 walks.spawn(async move {
                     // The semaphore is never closed.
                     let _slot = slots.acquire_owned().await;
-                    (at, walk(&*fetcher, &site, limits).await)
+                    (at, walk(&*fetcher, &site, limits, &readers).await)
                 });
             }
             while let Some(walk) = walks.join_next().await {
@@ -120,11 +143,19 @@ impl Corpus {
                 progress(walked.len());
             }
         }
-        Self::count(labels, walked)
+        let mut lexicons = readers.take_numbers();
+        lexicons.sort_unstable_by_key(|lexicon| lexicon.number);
+        Self::from_walks(labels, walked, &lexicons)
     }
 
-    fn count(labels: &[Label], walked: BTreeMap<usize, Walk>) -> Self {
+    fn from_walks(
+        labels: &[Label],
+        walked: BTreeMap<usize, Walk>,
+        lexicons: &[ReadersLexicon],
+    ) -> Self {
         let mut corpus = Self::default();
+        let mut translations: Vec<Translation> =
+            lexicons.iter().map(|_| Translation::default()).collect();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
         for (label, pages) in labels.iter().zip(walked.into_values()) {
             let pages = match pages {
@@ -135,14 +166,13 @@ impl Corpus {
                     continue;
                 }
             };
-            let pages: Vec<CountedPage> = pages
-                .iter()
-                .map(|page| {
-                    corpus
-                        .lexicon
-                        .count(&page.terms, page.kind, page.fingerprint)
-                })
-                .collect();
+            let pages = pages.iter().map(|page| {
+                let from = &lexicons[page.lexicon].lexicon;
+                let translation = &mut translations[page.lexicon];
+                let terms = translation.translate(&page.terms, from, &mut corpus.lexicon);
+                CountedPage::new(&terms, page.kind, page.fingerprint)
+            });
+            let pages: Vec<CountedPage> = pages.collect();
             if pages.iter().all(|page| page.terms.is_empty()) {
                 corpus.empty.push(label.site.clone());
                 continue;
@@ -179,7 +209,12 @@ impl Corpus {
 }
 
 /// The first pages of a site, breadth first, or why there are none.
-async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk {
+async fn walk(
+    fetcher: &dyn Fetcher,
+    site: &SiteId,
+    limits: WalkLimits,
+    readers: &TermReaders<ReadersLexicon>,
+) -> Walk {
     let bounds = WalkerLimits {
         requests: limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE),
         retries: RETRIES,
@@ -206,7 +241,7 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
                 } else {
                     failures = 0;
                     if let Some(parsed) = parsed {
-                        add_page(&page, &parsed, &mut walker, &mut pages);
+                        add_page(&page, &parsed, readers, &mut walker, &mut pages);
                     }
                 }
             }
@@ -251,6 +286,7 @@ fn is_failure(fetched: &FetchedPage) -> bool {
 fn add_page(
     page: &Candidate,
     parsed: &ParsedPage,
+    readers: &TermReaders<ReadersLexicon>,
     walker: &mut SiteWalker<'_>,
     pages: &mut Vec<WalkedPage>,
 ) {
@@ -258,8 +294,11 @@ fn add_page(
         walker.add_links(&parsed.intrinsic_links, PageConfidence::NEUTRAL, page);
     }
     if parsed.is_authored() && !repeats(pages, parsed.fingerprint) {
+        let (lexicon, terms) =
+            readers.with(|reader| (reader.numbers().number, reader.count(parsed)));
         pages.push(WalkedPage {
-            terms: parse::words::count_terms(parsed),
+            terms,
+            lexicon,
             kind: page.kind,
             fingerprint: parsed.fingerprint,
         });

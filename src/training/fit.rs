@@ -315,15 +315,14 @@ fn measure(outcomes: &[Outcome]) -> Measures {
 mod tests {
     use super::*;
     use crate::classify::Class;
-    use crate::web::PageTerms;
+    use crate::web::{PageTerms, TermNumbers};
 
     fn pages(lexicon: &mut Lexicon, words: &[&str]) -> Vec<CountedPage> {
         let kinds = [PageKind::Homepage, PageKind::Inner, PageKind::Inner];
         let count = |(text, kind): (&&str, PageKind)| {
-            let counts = text
-                .split(' ')
-                .map(|word| (word.into(), [0, 0, 1, 0, 0, 0]));
-            lexicon.count(&PageTerms::new(None, counts), kind, None)
+            let words = text.split(' ').map(|word| (word, [0, 0, 1, 0, 0, 0]));
+            let terms = PageTerms::of_words(None, words, |term| lexicon.number(term));
+            CountedPage::new(&terms, kind, None)
         };
         words.iter().zip(kinds).map(count).collect()
     }

@@ -1,33 +1,42 @@
 //! The terms of a page, counted by part.
 //!
-//! This is all that the classifier sees of a page: `parse` makes it, `classify` reads it.
+//! This is all that the classifier sees of a page: `parse` makes it, `classify` reads it. Terms are
+//! numbers here, given by a vocabulary or by the lexicon of a corpus ([`TermNumbers`]); only who gave
+//! the numbers can read them.
 //!
-//! Invariant: terms are unique and sorted by bytes, so that sums over them are reproducible to the
-//! last bit.
+//! Invariant: numbers are unique and ascend, so that sums over them are reproducible to the last bit.
 
 use super::{Language, PagePart};
 
 /// How often a term occurs in each part of a page, in the order of [`PagePart::ALL`].
 pub(crate) type PartCounts = [u32; PagePart::ALL.len()];
 
+/// The number of a term.
+pub type TermNumber = u32;
+
+/// Gives terms their numbers.
+pub trait TermNumbers {
+    /// The number of a term, always the same one; none if the term does not matter.
+    fn number(&mut self, term: &str) -> Option<TermNumber>;
+}
+
 /// The terms of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageTerms {
     /// The language by which the words were stemmed.
     pub(crate) language: Option<Language>,
-    terms: Vec<(Box<str>, PartCounts)>,
+    terms: Box<[(TermNumber, PartCounts)]>,
 }
 
 impl PageTerms {
-    /// From counts in any order; those of repeated terms are added up.
+    /// From counts in any order, which are drained; those of repeated terms are added up.
     #[must_use]
-    pub(crate) fn new(
+    pub(crate) fn drain(
         language: Option<Language>,
-        counts: impl IntoIterator<Item = (Box<str>, PartCounts)>,
+        counts: &mut Vec<(TermNumber, PartCounts)>,
     ) -> Self {
-        let mut terms: Vec<(Box<str>, PartCounts)> = counts.into_iter().collect();
-        terms.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        terms.dedup_by(|later, first| {
+        counts.sort_unstable_by_key(|(term, _)| *term);
+        counts.dedup_by(|later, first| {
             let is_same = later.0 == first.0;
             if is_same {
                 for (sum, more) in first.1.iter_mut().zip(later.1) {
@@ -36,19 +45,29 @@ impl PageTerms {
             }
             is_same
         });
+        let terms = counts.as_slice().into();
+        counts.clear();
         Self { language, terms }
+    }
+
+    /// From words and their counts, without a page.
+    #[cfg(test)]
+    pub(crate) fn of_words<'a>(
+        language: Option<Language>,
+        words: impl IntoIterator<Item = (&'a str, PartCounts)>,
+        mut number: impl FnMut(&str) -> Option<TermNumber>,
+    ) -> Self {
+        let words = words.into_iter();
+        let mut counts = words
+            .filter_map(|(word, counts)| Some((number(word)?, counts)))
+            .collect();
+        Self::drain(language, &mut counts)
     }
 
     /// Each term with its counts.
     #[must_use]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &PartCounts)> {
-        self.terms.iter().map(|(term, counts)| (&**term, counts))
-    }
-
-    /// The number of different terms.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.terms.len()
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (TermNumber, &PartCounts)> {
+        self.terms.iter().map(|(term, counts)| (*term, counts))
     }
 }
 
@@ -60,15 +79,10 @@ mod tests {
     fn a_term_stands_once_with_all_its_counts() {
         let title = [1, 0, 0, 0, 0, 0];
         let body = [0, 0, 2, 0, 0, 0];
-        let counts = [
-            ("boat".into(), title),
-            ("anchor".into(), body),
-            ("boat".into(), body),
-        ];
-        let terms = PageTerms::new(None, counts);
-        let wanted: Vec<(&str, &PartCounts)> =
-            vec![("anchor", &body), ("boat", &[1, 0, 2, 0, 0, 0])];
+        let mut counts = vec![(7, title), (3, body), (7, body)];
+        let terms = PageTerms::drain(None, &mut counts);
+        let wanted: Vec<(TermNumber, &PartCounts)> = vec![(3, &body), (7, &[1, 0, 2, 0, 0, 0])];
         assert_eq!(terms.iter().collect::<Vec<_>>(), wanted);
-        assert_eq!(terms.len(), 2);
+        assert!(counts.is_empty(), "ready for the next page");
     }
 }

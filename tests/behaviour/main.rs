@@ -56,6 +56,7 @@ mod topics;
 
 // === real websites, where available ===
 mod corpora;
+mod reading_path;
 
 // === servers and files for tests ===
 mod name_server;

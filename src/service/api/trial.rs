@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
-use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
+use crate::classify::{JudgedPage, KnownTerms, SiteEvidence, SiteModel};
 use crate::fetch::{ErrorKind, Fetcher};
-use crate::parse::{self, ParseLimits};
+use crate::parse::{self, ParseLimits, TermReader};
 use crate::verdicts::WordView;
 use crate::web::{
     FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
@@ -165,9 +165,9 @@ fn pasted(html: String, url: Option<PageUrl>) -> FetchedPage {
 // === impl TrialResult ===
 
 impl TrialResult {
-    fn of(page: &FetchedPage, model: &SiteModel, limits: &ParseLimits) -> Self {
+    fn of(page: &FetchedPage, model: &Arc<SiteModel>, limits: &ParseLimits) -> Self {
         let parsed = parse::parse(page, limits);
-        let terms = parse::words::count_terms(&parsed);
+        let terms = TermReader::new(KnownTerms::of(Arc::clone(model))).count(&parsed);
         let mut result = Self {
             confidence: PageConfidence::NEUTRAL.get(),
             is_mute: true,

@@ -1,0 +1,430 @@
+//! Counts the terms of pages, each distinct spelling normalised, stemmed and looked up once.
+//!
+//! A [`TermReader`] remembers what it has learned about spellings, from page to page: «Boats» on an
+//! English page is the term number 4,711. So a word that was seen before, as most were, costs a hash and
+//! a comparison. What is a term is decided by [`words`](super::words) alone.
+//!
+//! A page has at most [`MAX_SPELLINGS`] different spellings that are terms: the first ones in reading
+//! order.
+//!
+//! Invariant: what is remembered changes no result. Memory is bounded, whatever pages are read: by
+//! [`MAX_REMEMBERED`] spellings of earlier pages and those of the current one, and by the numbers that
+//! the owner gives out. The hash has a secret seed, because pages choose the spellings.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use super::words::{Stemming, Word, for_each_word};
+use crate::web::{Language, PagePart, PageTerms, ParsedPage, PartCounts, TermNumber, TermNumbers};
+
+/// Maximum number of different spellings of terms on one page; further ones are not counted.
+///
+/// The maximum of 23,000 pages of our corpora is below 8,000.
+pub const MAX_SPELLINGS: usize = 50_000;
+
+/// When more spellings than this are remembered, all are forgotten before the next page. A language
+/// has some 30,000 in ordinary use.
+const MAX_REMEMBERED: usize = 1 << 15;
+
+/// The same for the bytes of all spellings.
+const MAX_REMEMBERED_BYTES: usize = 1 << 20;
+
+/// The language of pairs of characters, which are the same in all of them.
+const ANY_LANGUAGE: u16 = u16::MAX;
+
+/// Counts terms by the numbers of one owner.
+#[derive(Debug)]
+pub struct TermReader<N> {
+    numbers: N,
+    /// Indices of spellings, by their hash.
+    index: HashTable<u32>,
+    spellings: Vec<Spelling>,
+    hasher: RandomState,
+    /// The spellings, one after the other.
+    texts: Vec<u8>,
+    /// The languages of remembered spellings.
+    languages: Vec<Option<Language>>,
+    /// How many spellings are remembered from page to page.
+    capacity: usize,
+    /// The current page, counted from 1.
+    page: u32,
+    /// How many different spellings of terms the current page has.
+    on_page: usize,
+    /// The counts of the current page, by spelling.
+    counts: Vec<(TermNumber, PartCounts)>,
+}
+
+/// A spelling in one language.
+#[derive(Debug, Clone, Copy)]
+struct Spelling {
+    /// Its range in the texts.
+    start: usize,
+    end: usize,
+    /// The index of its language.
+    language: u16,
+    meaning: Meaning,
+    /// The last page that it was on.
+    page: u32,
+    /// The index of its counts, if that is the current page and the term has a number.
+    counts: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// A stop word, or no word at all.
+    Nothing,
+    /// A term without a number.
+    Unknown,
+    Term(TermNumber),
+}
+
+/// Readers of terms with numbers of one kind, one for each thread that reads at the same time.
+pub(crate) struct TermReaders<N> {
+    numbers: Box<dyn Fn() -> N + Send + Sync>,
+    idle: Mutex<Vec<TermReader<N>>>,
+}
+
+// === impl TermReader ===
+
+impl<N: TermNumbers> TermReader<N> {
+    /// A reader that remembers nothing yet.
+    #[must_use]
+    pub fn new(numbers: N) -> Self {
+        Self {
+            numbers,
+            index: HashTable::new(),
+            spellings: Vec::new(),
+            hasher: RandomState::default(),
+            texts: Vec::new(),
+            languages: Vec::new(),
+            capacity: MAX_REMEMBERED,
+            page: 0,
+            on_page: 0,
+            counts: Vec::new(),
+        }
+    }
+
+    /// The owner of the numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &N {
+        &self.numbers
+    }
+
+    /// The terms of a page, counted by the part that they begin in.
+    #[must_use]
+    pub fn count(&mut self, page: &ParsedPage) -> PageTerms {
+        self.begin_page();
+        let language = self.index_of(page.language);
+        let stemming = Stemming::of_language(page.language);
+        for_each_word(page, |part, word| {
+            let language = match word {
+                Word::Spaced(_) => language,
+                Word::Unspaced(_) => ANY_LANGUAGE,
+            };
+            self.add(word, language, &stemming, part);
+        });
+        PageTerms::drain(page.language, &mut self.counts)
+    }
+
+    fn begin_page(&mut self) {
+        let remembers_too_much = self.spellings.len() > self.capacity
+            || self.texts.len() > MAX_REMEMBERED_BYTES
+            || self.page == u32::MAX;
+        if remembers_too_much {
+            // New ones, because a page of nothing but new words has made these large.
+            self.index = HashTable::new();
+            self.spellings = Vec::new();
+            self.texts = Vec::new();
+            self.languages.clear();
+            self.page = 0;
+        }
+        self.page += 1;
+        self.on_page = 0;
+    }
+
+    fn index_of(&mut self, language: Option<Language>) -> u16 {
+        let known = self.languages.iter().position(|known| *known == language);
+        let index = known.unwrap_or_else(|| {
+            self.languages.push(language);
+            self.languages.len() - 1
+        });
+        u16::try_from(index).expect("26^3 languages are not many")
+    }
+
+    fn add(&mut self, word: Word<'_>, language: u16, stemming: &Stemming, part: PagePart) {
+        let hash = hash(&self.hasher, word.text().as_bytes(), language);
+        let known = self.find(hash, word, language);
+        let Some(known) = known.or_else(|| self.learn(hash, word, language, stemming)) else {
+            return;
+        };
+        let spelling = &mut self.spellings[known];
+        if spelling.meaning == Meaning::Nothing {
+            return;
+        }
+        if spelling.page != self.page {
+            if self.on_page == MAX_SPELLINGS {
+                return;
+            }
+            self.on_page += 1;
+            spelling.page = self.page;
+            if let Meaning::Term(number) = spelling.meaning {
+                spelling.counts = self.counts.len();
+                self.counts.push((number, PartCounts::default()));
+            }
+        }
+        if let Meaning::Term(_) = spelling.meaning {
+            let count = &mut self.counts[spelling.counts].1[part as usize];
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn find(&self, hash: u64, word: Word<'_>, language: u16) -> Option<usize> {
+        let is_same = |at: &u32| {
+            let known = &self.spellings[*at as usize];
+            known.language == language && self.texts[known.text()] == *word.text().as_bytes()
+        };
+        let at = self.index.find(hash, is_same)?;
+        Some(*at as usize)
+    }
+
+    /// Remembers a new spelling; none if there is no room, because the page has too many.
+    fn learn(
+        &mut self,
+        hash: u64,
+        word: Word<'_>,
+        language: u16,
+        stemming: &Stemming,
+    ) -> Option<usize> {
+        if self.on_page == MAX_SPELLINGS {
+            return None;
+        }
+        let meaning = match stemming.term(word) {
+            Some(term) => {
+                let number = self.numbers.number(&term);
+                number.map_or(Meaning::Unknown, Meaning::Term)
+            }
+            // A table may have any number of these.
+            None if self.spellings.len() >= self.capacity => return None,
+            None => Meaning::Nothing,
+        };
+        let at = self.spellings.len();
+        let start = self.texts.len();
+        self.texts.extend_from_slice(word.text().as_bytes());
+        self.spellings.push(Spelling {
+            start,
+            end: self.texts.len(),
+            language,
+            meaning,
+            page: 0,
+            counts: 0,
+        });
+        let (hasher, spellings, texts) = (&self.hasher, &self.spellings, &self.texts);
+        let hash_of = |at: &u32| {
+            let known = &spellings[*at as usize];
+            self::hash(hasher, &texts[known.text()], known.language)
+        };
+        let number = u32::try_from(at).expect("the numbers of spellings are bounded");
+        self.index.insert_unique(hash, number, hash_of);
+        Some(at)
+    }
+}
+
+fn hash(hasher: &RandomState, text: &[u8], language: u16) -> u64 {
+    let mut hash = hasher.build_hasher();
+    hash.write(text);
+    hash.write_u16(language);
+    hash.finish()
+}
+
+// === impl Spelling ===
+
+impl Spelling {
+    fn text(&self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+// === impl TermReaders ===
+
+impl<N: TermNumbers> TermReaders<N> {
+    /// No reader yet; `numbers` gives each new one its numbers.
+    pub(crate) fn new(numbers: impl Fn() -> N + Send + Sync + 'static) -> Self {
+        Self {
+            numbers: Box::new(numbers),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Lends an idle reader, or a new one.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut TermReader<N>) -> T) -> T {
+        let idle = self.idle().pop();
+        let mut reader = idle.unwrap_or_else(|| TermReader::new((self.numbers)()));
+        let done = work(&mut reader);
+        self.idle().push(reader);
+        done
+    }
+
+    /// Ends all readers, none of which may be lent, and returns what gave them their numbers.
+    pub(crate) fn take_numbers(&self) -> Vec<N> {
+        let readers = self.idle().split_off(0);
+        readers.into_iter().map(|reader| reader.numbers).collect()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<TermReader<N>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N> fmt::Debug for TermReaders<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TermReaders").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use http::{HeaderMap, StatusCode};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parse::words::for_each_term;
+    use crate::parse::{ParseLimits, parse};
+    use crate::web::{FetchedPage, Transfer};
+
+    /// Numbers the terms that begin with a letter of the first half of the alphabet, or with none.
+    #[derive(Default)]
+    struct FirstHalf(Vec<String>);
+
+    impl TermNumbers for FirstHalf {
+        fn number(&mut self, term: &str) -> Option<TermNumber> {
+            if term.starts_with(|letter: char| ('n'..='z').contains(&letter)) {
+                return None;
+            }
+            let known = self.0.iter().position(|known| known == term);
+            let number = known.unwrap_or_else(|| {
+                self.0.push(term.to_owned());
+                self.0.len() - 1
+            });
+            Some(TermNumber::try_from(number).unwrap())
+        }
+    }
+
+    /// A number for each spelling, which nobody has asked for before.
+    #[derive(Default)]
+    struct Counter(TermNumber);
+
+    impl TermNumbers for Counter {
+        fn number(&mut self, _: &str) -> Option<TermNumber> {
+            self.0 += 1;
+            Some(self.0)
+        }
+    }
+
+    fn page(html: &str) -> ParsedPage {
+        let headers = [(
+            http::header::CONTENT_TYPE,
+            "text/html; charset=utf-8".parse().unwrap(),
+        )];
+        let page = FetchedPage {
+            url: "http://example.org/".parse().unwrap(),
+            status: StatusCode::OK,
+            headers: HeaderMap::from_iter(headers),
+            body: html.to_owned().into(),
+            truncated: false,
+            transfer: Transfer::default(),
+        };
+        let limits = ParseLimits {
+            max_links: 100,
+            max_url_bytes: 2_048,
+        };
+        parse(&page, &limits)
+    }
+
+    /// The counts of a reader, in words.
+    fn counted(
+        reader: &mut TermReader<FirstHalf>,
+        page: &ParsedPage,
+    ) -> BTreeMap<String, PartCounts> {
+        let terms = reader.count(page);
+        let words = &reader.numbers().0;
+        let terms = terms.iter();
+        terms
+            .map(|(term, counts)| (words[term as usize].clone(), *counts))
+            .collect()
+    }
+
+    /// The same, word by word.
+    fn by_the_book(page: &ParsedPage) -> BTreeMap<String, PartCounts> {
+        let mut counts: BTreeMap<String, PartCounts> = BTreeMap::new();
+        for_each_term(page, |part, term| {
+            if FirstHalf::default().number(term).is_some() {
+                counts.entry(term.to_owned()).or_default()[part as usize] += 1;
+            }
+        });
+        counts
+    }
+
+    #[test]
+    fn a_page_has_a_stated_number_of_spellings_and_others_are_neither_counted_nor_remembered() {
+        let word = |number: usize| {
+            let letter =
+                |at: u32| char::from(b'a' + u8::try_from(number / 13_usize.pow(at) % 13).unwrap());
+            (0..6).map(letter).collect::<String>()
+        };
+        let text: Vec<String> = (0..MAX_SPELLINGS + 100).map(word).collect();
+        let html = format!("<html lang=x><plaintext>{} 17 {}", text.join(" "), word(0));
+        let mut reader = TermReader::new(Counter::default());
+        let terms = reader.count(&page(&html));
+        assert_eq!(terms.iter().len(), MAX_SPELLINGS);
+        assert_eq!(reader.spellings.len(), MAX_SPELLINGS);
+        let first = terms.iter().next().unwrap();
+        assert_eq!(
+            first.1.iter().sum::<u32>(),
+            2,
+            "known ones are still counted"
+        );
+        // The next page begins with nothing in memory.
+        let _ = reader.count(&page("<plaintext>boat"));
+        assert_eq!(reader.spellings.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_changes_no_count(
+            texts in prop::collection::vec(
+                (
+                    prop::sample::select(vec!["en", "de", "fr", "ja", "xx"]),
+                    prop::collection::vec(
+                        prop_oneof![
+                            "[A-Ca-c]{1,3}",
+                            Just("The".to_owned()),
+                            Just("boats".to_owned()),
+                            Just("Boat".to_owned()),
+                            Just("h\u{e4}fen".to_owned()),
+                            Just("\u{6e2f}\u{30e8}\u{30c3}".to_owned()),
+                            Just("17".to_owned()),
+                        ],
+                        0..30,
+                    ),
+                ),
+                1..12,
+            ),
+            capacity in 0_usize..20,
+        ) {
+            let mut reader = TermReader::new(FirstHalf::default());
+            reader.capacity = capacity;
+            for (language, words) in texts {
+                let html = format!("<html lang={language}><h1>cab</h1><p>{}", words.join(" "));
+                let page = page(&html);
+                prop_assert_eq!(counted(&mut reader, &page), by_the_book(&page));
+            }
+        }
+    }
+}
