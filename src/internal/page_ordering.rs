@@ -70,7 +70,7 @@ pub struct LinkPagesFirst;
 
 /// In the order found, but frames and refresh targets of a page before its links.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct BreadthFirst;
+pub struct BreadthFirstPages;
 
 impl PageOrdering for ByVariance {
     fn name(&self) -> &'static str {
@@ -98,7 +98,7 @@ impl PageOrdering for LinkPagesFirst {
     }
 }
 
-impl PageOrdering for BreadthFirst {
+impl PageOrdering for BreadthFirstPages {
     fn name(&self) -> &'static str {
         "breadth_first"
     }

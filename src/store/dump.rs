@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::curve::Curve;
+use super::curve::CurveRecord;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
@@ -118,7 +118,7 @@ pub(super) enum DumpedRecord {
     },
     Curve {
         topic: u16,
-        curve: Curve,
+        curve: CurveRecord,
     },
     Paused {
         topic: u16,

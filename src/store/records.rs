@@ -17,7 +17,7 @@ use crate::web::{
 };
 
 use super::list_changes;
-use super::versions::{Record, first_form};
+use super::versions::{VersionedRecord, first_form};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
 /// Maximum number of edges kept with the evidence; all of them are stored with their targets.
@@ -166,7 +166,7 @@ enum StoredVerdict {
     #[serde(alias = "Marked")]
     Marked { is_relevant: bool },
     #[serde(alias = "PutOff")]
-    PutOff(u64, StoredCause),
+    DeferredWithCause(u64, StoredCause),
     #[serde(alias = "Poison")]
     Poison,
 }
@@ -222,7 +222,7 @@ pub(super) fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds.min(u64::from(u32::MAX) * 64))
 }
 
-impl Record for ClaimRecord {
+impl VersionedRecord for ClaimRecord {
     const VERSION: u8 = 2;
     type Before = Phase;
 
@@ -413,7 +413,7 @@ impl StoredVerdict {
                 UndecidedReason::BadCertificate => Self::BadCertificate,
                 UndecidedReason::Disallowed => Self::Disallowed,
                 UndecidedReason::Deferred { not_before, cause } => {
-                    Self::PutOff(seconds(not_before), StoredCause::from(cause))
+                    Self::DeferredWithCause(seconds(not_before), StoredCause::from(cause))
                 }
                 UndecidedReason::Interrupted => Self::Interrupted,
                 UndecidedReason::Blocked => Self::Blocked,
@@ -472,7 +472,7 @@ impl From<StoredVerdict> for Verdict {
                 not_before: time(seconds),
                 cause: DeferralCause::Busy,
             },
-            StoredVerdict::PutOff(seconds, cause) => UndecidedReason::Deferred {
+            StoredVerdict::DeferredWithCause(seconds, cause) => UndecidedReason::Deferred {
                 not_before: time(seconds),
                 cause: cause.into(),
             },

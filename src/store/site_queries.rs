@@ -6,7 +6,7 @@
 
 use crate::web::{SiteId, Verdict};
 
-use super::curve::Curve;
+use super::curve::CurveRecord;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
@@ -299,7 +299,7 @@ impl<'e> Reader<'e> {
     }
 
     pub(super) fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError> {
-        let curve: Option<Curve> = self.records.get(&keys::curve(topic))?;
+        let curve: Option<CurveRecord> = self.records.get(&keys::curve(topic))?;
         Ok(curve.unwrap_or_default().into_points())
     }
 

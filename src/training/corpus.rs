@@ -14,7 +14,9 @@ use tokio::task::JoinSet;
 
 use crate::classify::{Class, CountedPage, ExampleSite, Lexicon};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
-use crate::internal::{BreadthFirst, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
+use crate::internal::{
+    BreadthFirstPages, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits,
+};
 use crate::parse::{self, ParseLimits};
 use crate::web::{
     FetchedPage, Fingerprint, PageConfidence, PageKind, PageTerms, ParsedPage, SiteId, SiteVisit,
@@ -36,7 +38,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Limits for reading a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkLimits {
+pub struct CorpusLimits {
     /// Maximum number of pages of each site.
     pub pages_per_site: usize,
     /// Number of sites read concurrently.
@@ -68,7 +70,7 @@ pub struct CorpusSite {
     pub pages: Vec<CountedPage>,
 }
 
-type Walk = Result<Vec<WalkedPage>, FetchError>;
+type SiteWalk = Result<Vec<WalkedPage>, FetchError>;
 
 struct WalkedPage {
     terms: PageTerms,
@@ -83,7 +85,7 @@ impl Corpus {
     pub async fn read(
         fetcher: Arc<dyn Fetcher>,
         labels: &[Label],
-        limits: WalkLimits,
+        limits: CorpusLimits,
         progress: impl FnMut(usize),
     ) -> Self {
         Self::read_in_turn(&[fetcher], labels, limits, progress).await
@@ -94,10 +96,10 @@ impl Corpus {
     pub async fn read_in_turn(
         fetchers: &[Arc<dyn Fetcher>],
         labels: &[Label],
-        limits: WalkLimits,
+        limits: CorpusLimits,
         mut progress: impl FnMut(usize),
     ) -> Self {
-        let mut walked: BTreeMap<usize, Walk> = BTreeMap::new();
+        let mut walked: BTreeMap<usize, SiteWalk> = BTreeMap::new();
         for fetcher in fetchers {
             let is_read = |at: &usize| matches!(walked.get(at), Some(Ok(_)));
             let unread: Vec<usize> = (0..labels.len()).filter(|at| !is_read(at)).collect();
@@ -123,7 +125,7 @@ impl Corpus {
         Self::count(labels, walked)
     }
 
-    fn count(labels: &[Label], walked: BTreeMap<usize, Walk>) -> Self {
+    fn count(labels: &[Label], walked: BTreeMap<usize, SiteWalk>) -> Self {
         let mut corpus = Self::default();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
         for (label, pages) in labels.iter().zip(walked.into_values()) {
@@ -179,7 +181,7 @@ impl Corpus {
 }
 
 /// The first pages of a site, breadth first, or why there are none.
-async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk {
+async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: CorpusLimits) -> SiteWalk {
     let bounds = WalkerLimits {
         requests: limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE),
         retries: RETRIES,
@@ -192,7 +194,9 @@ async fn walk(fetcher: &dyn Fetcher, site: &SiteId, limits: WalkLimits) -> Walk 
     let mut last_error = None;
     let mut failures = 0;
     while pages.len() < limits.pages_per_site && walker.requests() < bounds.requests {
-        let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
+        let step = walker
+            .next(&BreadthFirstPages, VisitPhase::BeforeVerdict)
+            .await;
         let Some(step) = step else { break };
         match step {
             WalkStep::Answered { page, fetched } => {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sitescout::config::InternalSettings;
 use sitescout::fetch::Fetcher;
 use sitescout::internal::{
-    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase, WaitingPage,
+    BreadthFirstPages, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase,
+    WaitingPage,
 };
-use sitescout::training::{Corpus, Labels, WalkLimits};
+use sitescout::training::{Corpus, CorpusLimits, Labels};
 use sitescout::web::{
     PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
 };
@@ -431,7 +432,7 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
     assert_eq!(asked(Arc::new(LinkPagesFirst)), links_first);
     let as_before = ["/", "/a", "/b", "/links.html"];
     assert_eq!(asked(Arc::new(ByVariance)), as_before);
-    assert_eq!(asked(Arc::new(BreadthFirst)), as_before);
+    assert_eq!(asked(Arc::new(BreadthFirstPages)), as_before);
     assert_eq!(
         asked(Arc::new(LastFirst)),
         ["/", "/links.html", "/b", "/a"],
@@ -588,8 +589,8 @@ fn read_for_training(web: &Arc<ScriptedWeb>, pages_per_site: usize) -> Corpus {
     runtime.expect("a runtime").block_on(reading)
 }
 
-fn training_limits(pages_per_site: usize) -> WalkLimits {
-    WalkLimits {
+fn training_limits(pages_per_site: usize) -> CorpusLimits {
+    CorpusLimits {
         pages_per_site,
         sites_at_once: 8,
         parse: crate::LIMITS,

@@ -6,7 +6,7 @@
 use super::GeneratedWeb;
 use super::names::capitalised;
 use super::seeded_random::SeededRandom;
-use super::words::{Category, Tongue, Vocabulary, WORDS};
+use super::words::{Category, Tongue, WORDS, WordLists};
 
 /// Share of the words of a vocabulary that a site uses.
 const KNOWN: f64 = 0.6;
@@ -17,7 +17,7 @@ pub(super) struct Mixture<'w> {
     site: u64,
     tongue: Tongue,
     /// Vocabularies with their shares, which sum to 1.
-    parts: Vec<(&'static Vocabulary, f64)>,
+    parts: Vec<(&'static WordLists, f64)>,
 }
 
 impl<'w> Mixture<'w> {
@@ -84,7 +84,7 @@ impl<'w> Mixture<'w> {
         capitalised(&sentence)
     }
 
-    fn vocabulary(&self, random: &mut SeededRandom) -> &'static Vocabulary {
+    fn vocabulary(&self, random: &mut SeededRandom) -> &'static WordLists {
         let mut share = random.share();
         for (vocabulary, weight) in &self.parts {
             if share < *weight {

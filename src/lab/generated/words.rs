@@ -87,11 +87,11 @@ pub(super) enum Tongue {
 pub(super) struct Category {
     /// Index into the fields, for topics.
     pub(super) field: Option<usize>,
-    vocabularies: [Vocabulary; 4],
+    vocabularies: [WordLists; 4],
 }
 
 /// The words of a category in one language, the typical ones first.
-pub(super) struct Vocabulary {
+pub(super) struct WordLists {
     pub(super) nouns: Vec<String>,
     pub(super) verbs: Vec<String>,
     pub(super) adjectives: Vec<String>,
@@ -205,7 +205,7 @@ impl Category {
         let field = take(&mut lists, "", "field").concat();
         let mut vocabulary = |tongue: Tongue| {
             let mut take = |key| take(&mut lists, tongue.code(), key);
-            Vocabulary {
+            WordLists {
                 nouns: take("nouns"),
                 verbs: take("verbs"),
                 adjectives: take("adjectives"),
@@ -219,7 +219,7 @@ impl Category {
         (name, category)
     }
 
-    pub(super) fn vocabulary(&self, tongue: Tongue) -> &Vocabulary {
+    pub(super) fn vocabulary(&self, tongue: Tongue) -> &WordLists {
         &self.vocabularies[tongue as usize]
     }
 }

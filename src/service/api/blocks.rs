@@ -13,7 +13,7 @@ use crate::web::SiteId;
 
 use super::Api;
 use super::access::Authorized;
-use super::answers::{Json, Path, Problem, ProblemBody, Query, site};
+use super::answers::{ApiProblem, Json, Path, ProblemBody, Query, site};
 use super::editors::checked_note;
 use super::sites::limit;
 
@@ -69,7 +69,7 @@ pub(super) struct BlocksParams {
 pub(super) async fn all(
     State(api): State<Arc<Api>>,
     Query(params): Query<BlocksParams>,
-) -> Result<Json<Blocks>, Problem> {
+) -> Result<Json<Blocks>, ApiProblem> {
     let most = limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
     let after = params.after.as_deref().map(site).transpose()?;
     let blocks = api.store.blocks(after, most).await?;
@@ -100,7 +100,7 @@ pub(super) async fn block(
     _authorized: Authorized,
     Path(host): Path<String>,
     Json(body): Json<NewBlock>,
-) -> Result<Json<BlockNote>, Problem> {
+) -> Result<Json<BlockNote>, ApiProblem> {
     let site = site(&host)?;
     let edit = Edit::Block {
         site: site.clone(),
@@ -109,7 +109,7 @@ pub(super) async fn block(
     api.steering.block(&site, edit).await?;
     match api.store.block_of(&site).await? {
         Some(block) => Ok(Json(BlockNote::new(&site, block))),
-        None => Err(Problem::conflict(format!(
+        None => Err(ApiProblem::conflict(format!(
             "another editor has just unblocked {site}"
         ))),
     }
@@ -132,7 +132,7 @@ pub(super) async fn unblock(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path(host): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, ApiProblem> {
     let site = site(&host)?;
     let edit = Edit::Unblock { site: site.clone() };
     api.steering.block(&site, edit).await?;

@@ -14,7 +14,9 @@ use crate::store::{Opinion, SiteCursor, SiteQuery, SortOrder, TopicId, VerdictKi
 use crate::verdicts::SiteDetailView;
 
 use super::Api;
-use super::answers::{Json, Path, Problem, ProblemBody, Query, SiteLine, lines, site, wants_lines};
+use super::answers::{
+    ApiProblem, Json, Path, ProblemBody, Query, SiteLine, lines, site, wants_lines,
+};
 use super::blocks::BlockNote;
 
 /// Maximum number of sites per response.
@@ -114,7 +116,7 @@ pub(super) async fn find(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     Query(params): Query<SitesParams>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let names: BTreeMap<TopicId, String> = api
         .store
         .topics()
@@ -158,7 +160,7 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     Path(host): Path<String>,
     Query(params): Query<SiteParams>,
-) -> Result<Json<Site>, Problem> {
+) -> Result<Json<Site>, ApiProblem> {
     let site = site(&host)?;
     if let Some(topic) = &params.topic {
         api.stored_topic(topic).await?;
@@ -174,7 +176,7 @@ pub(super) async fn one(
     }
     let block = api.store.block_of(&site).await?;
     if topics.is_empty() && block.is_none() {
-        return Err(Problem::not_found(format!("{site} is not known")));
+        return Err(ApiProblem::not_found(format!("{site} is not known")));
     }
     Ok(Json(Site {
         host: site.to_string(),
@@ -199,7 +201,7 @@ pub(super) async fn queue(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(params): Query<QueueParams>,
-) -> Result<Json<Queue>, Problem> {
+) -> Result<Json<Queue>, ApiProblem> {
     let most = limit(params.limit, 20, MAX_SITES)?;
     let queue = match api.stored_topic(&topic).await? {
         Some(id) => api.store.queue(id, most).await?,
@@ -214,10 +216,10 @@ pub(super) async fn queue(
 }
 
 /// Checks the parameter `limit`.
-pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<usize, ApiProblem> {
     match sent.unwrap_or(usual) {
         number if (1..=most).contains(&number) => Ok(number),
-        number => Err(Problem::bad_request(format!(
+        number => Err(ApiProblem::bad_request(format!(
             "`limit` is {number}; it must be from 1 to {most}"
         ))),
     }
@@ -226,13 +228,13 @@ pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<us
 // === impl SitesParams ===
 
 impl SitesParams {
-    fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, Problem> {
+    fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, ApiProblem> {
         let share = |name: &str, share: Option<f64>, usual: f64| {
             let share = share.unwrap_or(usual);
             if (0.0..=1.0).contains(&share) {
                 Ok(share)
             } else {
-                Err(Problem::bad_request(format!(
+                Err(ApiProblem::bad_request(format!(
                     "`{name}` must be from 0 to 1"
                 )))
             }
@@ -277,7 +279,7 @@ impl SitesParams {
         })
     }
 
-    fn cursor(&self) -> Result<Option<SiteCursor>, Problem> {
+    fn cursor(&self) -> Result<Option<SiteCursor>, ApiProblem> {
         let cursor = self.cursor.as_deref().map(parse_cursor).transpose()?;
         let fits = match &cursor {
             None => true,
@@ -287,7 +289,7 @@ impl SitesParams {
         if fits {
             Ok(cursor)
         } else {
-            Err(Problem::bad_request(
+            Err(ApiProblem::bad_request(
                 "`cursor` is of another query: with `host` sites are sorted differently".to_owned(),
             ))
         }
@@ -324,7 +326,7 @@ fn choice<T: Copy>(
     name: &str,
     sent: Option<&str>,
     choices: &[(&str, T)],
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, ApiProblem> {
     let Some(sent) = sent else {
         return Ok(None);
     };
@@ -333,17 +335,17 @@ fn choice<T: Copy>(
     found.ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let words = words.join(", ");
-        Problem::bad_request(format!("`{name}` must be one of {words}"))
+        ApiProblem::bad_request(format!("`{name}` must be one of {words}"))
     })
 }
 
-fn time(name: &str, sent: Option<&str>) -> Result<Option<SystemTime>, Problem> {
+fn time(name: &str, sent: Option<&str>) -> Result<Option<SystemTime>, ApiProblem> {
     let Some(sent) = sent else {
         return Ok(None);
     };
     let time = humantime::parse_rfc3339(sent);
     time.map(Some).map_err(|_| {
-        Problem::bad_request(format!(
+        ApiProblem::bad_request(format!(
             "`{name}` must be a time such as 2026-11-16T09:30:00Z"
         ))
     })
@@ -357,7 +359,7 @@ fn cursor_text(cursor: &SiteCursor) -> String {
     }
 }
 
-fn parse_cursor(cursor: &str) -> Result<SiteCursor, Problem> {
+fn parse_cursor(cursor: &str) -> Result<SiteCursor, ApiProblem> {
     let number = |text: &str| text.parse().ok().map(SiteCursor::Number);
     let host = |text: &str| {
         let (topic, host) = text.split_once('.')?;
@@ -371,7 +373,7 @@ fn parse_cursor(cursor: &str) -> Result<SiteCursor, Problem> {
     };
     parsed.ok_or_else(|| {
         let message = "`cursor` is not the `next` of an earlier response";
-        Problem::bad_request(message.to_owned())
+        ApiProblem::bad_request(message.to_owned())
     })
 }
 
