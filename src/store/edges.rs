@@ -49,8 +49,8 @@ impl OpenTopic {
     ) -> Result<Option<SiteRecord>, StoreError> {
         let key = keys::source_domain(topic, self.platforms.domain_of(source));
         let brought: u32 = changes.get(&key)?.unwrap_or_default();
-        let most = self.caps.sites_per_source;
-        if most > 0 && brought >= most {
+        let limit = self.caps.sites_per_source;
+        if limit > 0 && brought >= limit {
             dropped.count_source(&self.name);
             return Ok(None);
         }

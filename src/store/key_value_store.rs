@@ -221,10 +221,10 @@ impl ReadStore for KeyValueStore {
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<JudgedSite>, StoreError> {
         let durable = self.commits.durable();
-        self.read(move |engine| topic_queries::judged(engine, topic, after, most, durable))
+        self.read(move |engine| topic_queries::judged(engine, topic, after, limit, durable))
             .await
     }
 
@@ -237,9 +237,9 @@ impl ReadStore for KeyValueStore {
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<FeedEntry>, StoreError> {
-        self.browse(move |reader| reader.feed(topic, after, most))
+        self.browse(move |reader| reader.feed(topic, after, limit))
             .await
     }
 
@@ -254,27 +254,27 @@ impl ReadStore for KeyValueStore {
     async fn queue(
         &self,
         topic: TopicId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
-        self.browse(move |reader| reader.queue(topic, most)).await
+        self.browse(move |reader| reader.queue(topic, limit)).await
     }
 
     async fn decisions(
         &self,
         topic: TopicId,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
-        self.browse(move |reader| reader.decisions(topic, after.as_ref(), most))
+        self.browse(move |reader| reader.decisions(topic, after.as_ref(), limit))
             .await
     }
 
     async fn blocks(
         &self,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Block)>, StoreError> {
-        self.browse(move |reader| reader.blocks(after.as_ref(), most))
+        self.browse(move |reader| reader.blocks(after.as_ref(), limit))
             .await
     }
 

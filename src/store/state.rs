@@ -169,13 +169,13 @@ impl State {
     /// Schedules the trimming of a border that has become too long.
     pub(super) fn trim_border(&mut self, topic: TopicId, border: u64) -> Result<(), StoreError> {
         let open = self.topic(topic)?;
-        let most = open.caps.border_sites;
+        let limit = open.caps.border_sites;
         // Start sites are never dropped, and may exceed the limit.
         let least = self.trimmed_to.get(&topic).copied().unwrap_or_default();
         let trims = |upkeep: &Upkeep| upkeep.trimmed_topic() == Some(topic);
         let is_known = self.upkeep.iter().any(trims);
-        if most > 0 && border > most.max(least) && !is_known {
-            let trim = Upkeep::trim(topic, open.name, open.platforms, most);
+        if limit > 0 && border > limit.max(least) && !is_known {
+            let trim = Upkeep::trim(topic, open.name, open.platforms, limit);
             self.upkeep.push_back(trim);
         }
         Ok(())

@@ -165,7 +165,7 @@ impl List {
         let query = SiteQuery {
             topic: Some(self.topic),
             after: Some(SiteCursor::Number(after)),
-            most: BATCH,
+            limit: BATCH,
             ..SiteQuery::default()
         };
         let batch = store.find(query).await?;

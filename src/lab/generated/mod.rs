@@ -157,12 +157,12 @@ impl GeneratedWeb {
     ) -> Option<Vec<(SiteId, &'static str)>> {
         let (mut own, mut rest) = (Vec::new(), Vec::new());
         for (site, about) in self.originals() {
-            let (kept, most) = if about == topic {
+            let (kept, limit) = if about == topic {
                 (&mut own, targets)
             } else {
                 (&mut rest, others)
             };
-            if kept.len() < most {
+            if kept.len() < limit {
                 kept.push((site, about));
             }
             if own.len() == targets && rest.len() == others {

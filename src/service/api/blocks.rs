@@ -15,7 +15,7 @@ use super::Api;
 use super::access::Authorized;
 use super::answers::{ApiProblem, Json, Path, ProblemBody, Query, site};
 use super::editors::checked_note;
-use super::sites::limit;
+use super::sites::checked_limit;
 
 /// Maximum number of blocks per response.
 const MAX_BLOCKS: usize = 10_000;
@@ -70,10 +70,10 @@ pub(super) async fn all(
     State(api): State<Arc<Api>>,
     Query(params): Query<BlocksParams>,
 ) -> Result<Json<Blocks>, ApiProblem> {
-    let most = limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
+    let limit = checked_limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
     let after = params.after.as_deref().map(site).transpose()?;
-    let blocks = api.store.blocks(after, most).await?;
-    let last = blocks.last().filter(|_| blocks.len() == most);
+    let blocks = api.store.blocks(after, limit).await?;
+    let last = blocks.last().filter(|_| blocks.len() == limit);
     let next = last.map(|(site, _)| site.to_string());
     let blocks = blocks.into_iter();
     let blocks = blocks.map(|(site, block)| BlockNote::new(&site, block));

@@ -15,7 +15,7 @@ use crate::web::SiteId;
 use super::Api;
 use super::access::Authorized;
 use super::answers::{ApiProblem, Json, Path, ProblemBody, Query, lines, site};
-use super::sites::limit;
+use super::sites::checked_limit;
 
 /// Maximum number of decisions per response.
 const MAX_DECISIONS: usize = 10_000;
@@ -165,17 +165,17 @@ pub(super) async fn decisions(
     Path(topic): Path<String>,
     Query(params): Query<DecisionsParams>,
 ) -> Result<Response, ApiProblem> {
-    let most = limit(params.limit, MAX_DECISIONS, MAX_DECISIONS)?;
+    let limit = checked_limit(params.limit, MAX_DECISIONS, MAX_DECISIONS)?;
     let after = params.after.as_deref().map(site).transpose()?;
     let decisions = match api.stored_topic(&topic).await? {
-        Some(id) => api.store.decisions(id, after, most).await?,
+        Some(id) => api.store.decisions(id, after, limit).await?,
         None => Vec::new(),
     };
-    let last = decisions.last().filter(|_| decisions.len() == most);
+    let last = decisions.last().filter(|_| decisions.len() == limit);
     let next = last.map(|(site, _)| {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("after", site.as_str());
-        query.append_pair("limit", &most.to_string());
+        query.append_pair("limit", &limit.to_string());
         format!("decisions?{}", query.finish())
     });
     let decided = decisions.into_iter().map(|(site, decision)| DecidedSite {

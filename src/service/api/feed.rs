@@ -20,7 +20,7 @@ use crate::verdicts::{JudgedSiteView, date};
 use super::Api;
 use super::access::MAX_FEED_WAIT;
 use super::answers::{ApiProblem, ProblemBody, Query, lines};
-use super::sites::limit;
+use super::sites::checked_limit;
 
 pub(super) const PATH: &str = "/v1/feed";
 
@@ -86,7 +86,7 @@ pub(super) async fn follow(
     Query(params): Query<FeedParams>,
 ) -> Result<Response, ApiProblem> {
     let after = params.after.unwrap_or_default();
-    let most = limit(params.limit, 1_000, MAX_CHANGES)?;
+    let limit = checked_limit(params.limit, 1_000, MAX_CHANGES)?;
     let wait = Duration::from_secs(params.wait.unwrap_or_default());
     if wait > MAX_FEED_WAIT {
         let message = format!("`wait` must be from 0 to {}", MAX_FEED_WAIT.as_secs());
@@ -101,11 +101,11 @@ pub(super) async fn follow(
              backup; begin again with `after=0`, and remove the sites that are not sent again"
         )));
     }
-    let mut changes = api.store.feed(topic, after, most).await?;
+    let mut changes = api.store.feed(topic, after, limit).await?;
     let shall_wait = changes.is_empty() && !wait.is_zero();
     if shall_wait && let Ok(woken) = timeout(wait, api.wait_for_change(topic, after)).await {
         woken?;
-        changes = api.store.feed(topic, after, most).await?;
+        changes = api.store.feed(topic, after, limit).await?;
     }
     let changes = changes
         .into_iter()

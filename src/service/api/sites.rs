@@ -202,9 +202,9 @@ pub(super) async fn queue(
     Path(topic): Path<String>,
     Query(params): Query<QueueParams>,
 ) -> Result<Json<Queue>, ApiProblem> {
-    let most = limit(params.limit, 20, MAX_SITES)?;
+    let limit = checked_limit(params.limit, 20, MAX_SITES)?;
     let queue = match api.stored_topic(&topic).await? {
-        Some(id) => api.store.queue(id, most).await?,
+        Some(id) => api.store.queue(id, limit).await?,
         None => Vec::new(),
     };
     let sites = queue.into_iter().map(|(found, teaches)| Question {
@@ -216,11 +216,15 @@ pub(super) async fn queue(
 }
 
 /// Checks the parameter `limit`.
-pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<usize, ApiProblem> {
+pub(super) fn checked_limit(
+    sent: Option<usize>,
+    usual: usize,
+    max: usize,
+) -> Result<usize, ApiProblem> {
     match sent.unwrap_or(usual) {
-        number if (1..=most).contains(&number) => Ok(number),
+        number if (1..=max).contains(&number) => Ok(number),
         number => Err(ApiProblem::bad_request(format!(
-            "`limit` is {number}; it must be from 1 to {most}"
+            "`limit` is {number}; it must be from 1 to {max}"
         ))),
     }
 }
@@ -275,7 +279,7 @@ impl SitesParams {
             )?
             .unwrap_or(SortOrder::Oldest),
             after: self.cursor()?,
-            most: limit(self.limit, 100, MAX_SITES)?,
+            limit: checked_limit(self.limit, 100, MAX_SITES)?,
         })
     }
 
@@ -299,14 +303,14 @@ impl SitesParams {
     fn link(&self, cursor: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let limit = self.limit.map(|limit| limit.to_string());
-        let least = self.min_confidence.map(|share| share.to_string());
-        let most = self.max_confidence.map(|share| share.to_string());
+        let lowest = self.min_confidence.map(|share| share.to_string());
+        let highest = self.max_confidence.map(|share| share.to_string());
         for (name, value) in [
             ("topic", &self.topic),
             ("verdict", &self.verdict),
             ("decision", &self.decision),
-            ("min_confidence", &least),
-            ("max_confidence", &most),
+            ("min_confidence", &lowest),
+            ("max_confidence", &highest),
             ("since", &self.since),
             ("until", &self.until),
             ("host", &self.host),
