@@ -61,7 +61,7 @@ impl FetchMetrics {
         let seconds = exponential_buckets(0.01, 2.0, 14).expect("growing buckets");
         let duration = HistogramOpts::new(
             "sitescout_fetch_duration_seconds",
-            "Time from asking for a page to its last byte, waiting for politeness included",
+            "Duration of a page request, waits for politeness included",
         );
         let pages = by_outcome(
             "sitescout_pages_fetched_total",
