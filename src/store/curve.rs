@@ -14,7 +14,7 @@ use super::keys;
 use super::progress::Progress;
 use super::records;
 use super::transaction::Transaction;
-use super::versions::first_form;
+use super::versions::first_format;
 use super::{StoreError, TopicId, TopicTotals};
 
 /// More points than a screen is wide are of no use.
@@ -51,7 +51,7 @@ pub(super) struct CurveRecord {
     points: Vec<PointRecord>,
 }
 
-first_form!(CurveRecord);
+first_format!(CurveRecord);
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct PointRecord {

@@ -178,8 +178,8 @@ impl DumpLine {
 fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
     let damaged = || StoreError::damaged(key, "its key is malformed");
     let text = |bytes: &[u8]| {
-        let text = String::from_utf8(bytes.to_vec());
-        text.map_err(|_| damaged())
+        let decoded = String::from_utf8(bytes.to_vec());
+        decoded.map_err(|_| damaged())
     };
     let topic = || {
         let bytes = key.get(1..3).and_then(|bytes| bytes.try_into().ok());

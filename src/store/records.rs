@@ -17,7 +17,7 @@ use crate::web::{
 };
 
 use super::list_changes;
-use super::versions::{VersionedRecord, first_form};
+use super::versions::{VersionedRecord, first_format};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
 /// Maximum number of edges kept with the evidence; all of them are stored with their targets.
@@ -43,7 +43,6 @@ pub(super) struct StoreRecord {
     pub(super) discovered: u64,
 }
 
-/// The number of a topic.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct TopicNumber(pub(super) u16);
 
@@ -87,7 +86,6 @@ pub(super) enum Phase {
     /// To be visited again, at this time in seconds since 1970.
     #[serde(alias = "Due")]
     Due(u64),
-    /// Judged.
     #[serde(alias = "Judged")]
     Judged,
     /// Judged relevant, with a recheck at this time in seconds since 1970.
@@ -202,7 +200,7 @@ struct StepRecord {
     against: Vec<(String, f32)>,
 }
 
-first_form!(
+first_format!(
     StoreRecord,
     TopicNumber,
     TopicRecord,

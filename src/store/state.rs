@@ -106,7 +106,7 @@ impl State {
                 .get_raw(&keys::listed_by(TopicId(number)))?
                 .is_none()
             {
-                upkeep.push_back(Upkeep::found_list(TopicId(number)));
+                upkeep.push_back(Upkeep::create_list(TopicId(number)));
             }
         }
         Ok(Self {
@@ -196,10 +196,10 @@ impl State {
             hosts: topic.hosts,
             platforms: topic.platforms,
         };
-        let number = if let Some(TopicNumber(number)) =
+        let number = if let Some(TopicNumber(known)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
         {
-            TopicId(number)
+            TopicId(known)
         } else {
             let mut store = store(changes)?;
             store.topics += 1;

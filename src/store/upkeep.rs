@@ -153,9 +153,9 @@ impl Upkeep {
     }
 
     /// Creates the list of a topic that has none, without regard to host lists.
-    pub(super) fn found_list(topic: TopicId) -> Self {
+    pub(super) fn create_list(topic: TopicId) -> Self {
         let hosts = Arc::default();
-        let cause = Cause::Founded;
+        let cause = Cause::Created;
         Self {
             topic,
             task: Task::List { hosts, cause },

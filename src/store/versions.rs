@@ -40,7 +40,7 @@ impl VersionedRecord for NoRecord {
 }
 
 /// For records that have had one format only.
-macro_rules! first_form {
+macro_rules! first_format {
     ($($record:ty),+ $(,)?) => {$(
         impl $crate::store::versions::VersionedRecord for $record {
             const VERSION: u8 = 1;
@@ -52,9 +52,9 @@ macro_rules! first_form {
         }
     )+};
 }
-pub(super) use first_form;
+pub(super) use first_format;
 
-first_form!(u32, u64, Option<u64>, (u64, bool), (u16, String), IpAddr);
+first_format!(u32, u64, Option<u64>, (u64, bool), (u16, String), IpAddr);
 
 /// A record as bytes.
 pub(super) fn encode<R: VersionedRecord>(record: &R) -> Vec<u8> {
@@ -104,7 +104,7 @@ mod tests {
         name: String,
     }
 
-    first_form!(First);
+    first_format!(First);
 
     impl VersionedRecord for Second {
         const VERSION: u8 = 2;

@@ -4,7 +4,7 @@ use url::form_urlencoded;
 
 use super::names::capitalised;
 use super::profile::{AddressStyle, Profile};
-use super::words::Tongue;
+use super::words::WebLanguage;
 
 /// The kinds of pages, with their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub(super) fn target(profile: &Profile, kind: GeneratedPageKind, from: u64) -> S
         GeneratedPageKind::News(number) => (8, false, Some(number)),
         GeneratedPageKind::Guest(number) => (9, false, Some(number)),
     };
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let (name, list_name) = (parts[part], parts[10]);
     match (profile.style, number) {
         (AddressStyle::Files, None) => format!("/{name}.html"),
@@ -176,11 +176,11 @@ pub(super) fn exists(profile: &Profile, kind: GeneratedPageKind) -> bool {
 
 /// The label of the imprint in menus.
 pub(super) fn imprint_label(profile: &Profile) -> String {
-    capitalised(&parts(profile.tongue)[3].replace('-', " "))
+    capitalised(&parts(profile.language)[3].replace('-', " "))
 }
 
-fn parts(tongue: Tongue) -> &'static [&'static str; 11] {
-    &PARTS[tongue as usize]
+fn parts(language: WebLanguage) -> &'static [&'static str; 11] {
+    &PARTS[language as usize]
 }
 
 fn by_path(profile: &Profile, path: &str) -> Option<GeneratedPageKind> {
@@ -188,7 +188,7 @@ fn by_path(profile: &Profile, path: &str) -> Option<GeneratedPageKind> {
         AddressStyle::Files => path.strip_suffix(".html").unwrap_or(path),
         _ => path,
     };
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     match names[..] {
         [] => Some(GeneratedPageKind::Home),
@@ -214,7 +214,7 @@ fn by_query(profile: &Profile, path: &str, query: Option<&str>) -> Option<Genera
     if path != "/index.php" {
         return None;
     }
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let (mut name, mut number, mut list) = (None, None, false);
     for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         match &*key {

@@ -505,8 +505,8 @@ mod tests {
                     let page = page.unwrap();
                     assert!(!page.signs.parked && !page.signs.soft_404, "{host}");
                     all += 1;
-                    let language = page.language.map(|language| language.to_string());
-                    right += u32::from(language.as_deref() == Some(profile.tongue.code()));
+                    let recognised = page.language.map(|found| found.to_string());
+                    right += u32::from(recognised.as_deref() == Some(profile.language.code()));
                 }
                 _ => {}
             }

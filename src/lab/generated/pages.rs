@@ -34,7 +34,7 @@ pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: GeneratedPageKin
         web,
         profile,
         kind,
-        said: WORDS.boilerplate(profile.tongue),
+        said: WORDS.boilerplate(profile.language),
         random: web.random("page", &[profile.site, number]),
         html: String::with_capacity(8 << 10),
     };
@@ -43,7 +43,7 @@ pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: GeneratedPageKin
 
 /// The page of a domain that is for sale.
 pub(super) fn parked(profile: &Profile) -> String {
-    let said = WORDS.boilerplate(profile.tongue);
+    let said = WORDS.boilerplate(profile.language);
     format!(
         "<!doctype html><html><head><title>{0}</title></head><body><h1>{0}</h1><p>{1}</p></body>\
          </html>",
@@ -54,7 +54,7 @@ pub(super) fn parked(profile: &Profile) -> String {
 
 /// The page of a 404.
 pub(super) fn missing(profile: &Profile) -> String {
-    let said = WORDS.boilerplate(profile.tongue);
+    let said = WORDS.boilerplate(profile.language);
     format!(
         "<!doctype html><html><head><title>404</title></head><body><h1>404</h1><p>{}</p>\
          <p><a href=\"/\">{}</a></p></body></html>",
@@ -67,7 +67,7 @@ pub(super) fn missing(profile: &Profile) -> String {
 pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &str) -> String {
     let mut random = web.random(below, &[profile.site]);
     let words = [(&WORDS.farm, 0.8), (&WORDS.general, 0.2)];
-    let mixture = Mixture::new(web, profile.site, profile.tongue, &words);
+    let mixture = Mixture::new(web, profile.site, profile.language, &words);
     let mut html = format!(
         "<!doctype html><html><head><title>{}</title></head><body>",
         mixture.phrase(&mut random)
@@ -117,7 +117,7 @@ fn number_of(kind: GeneratedPageKind) -> u64 {
 impl<'w> Page<'w> {
     fn write(mut self) -> String {
         let mixture = self.mixture();
-        let site_title = names::title(self.web, self.profile.site, self.profile.tongue);
+        let site_title = names::title(self.web, self.profile.site, self.profile.language);
         let label = self.label(self.kind);
         let title = match self.kind {
             GeneratedPageKind::Home => site_title.clone(),
@@ -203,7 +203,7 @@ impl<'w> Page<'w> {
         parts.push((aside, 0.10 * taste.share()));
         let left = 1.0 - parts.iter().map(|(_, share)| share).sum::<f64>();
         parts.push((&WORDS.general, left.max(0.1)));
-        Mixture::new(self.web, profile.site, profile.tongue, &parts)
+        Mixture::new(self.web, profile.site, profile.language, &parts)
     }
 
     fn head(&mut self, title: &str, mixture: &Mixture<'_>) {
@@ -211,7 +211,7 @@ impl<'w> Page<'w> {
         let mut site = self.web.random("head", &[profile.site]);
         self.put(&format!(
             "<!doctype html>\n<html lang=\"{}\">\n<head><title>{}</title>\n",
-            profile.tongue.code(),
+            profile.language.code(),
             escaped(title)
         ));
         let charset = match profile.charset {
@@ -294,7 +294,7 @@ impl<'w> Page<'w> {
                 }
             }
             GeneratedPageKind::Contact => {
-                let name = person(self.profile.tongue, &mut self.random);
+                let name = person(self.profile.language, &mut self.random);
                 self.put(&format!("<address>{}</address>", escaped(&name)));
                 self.paragraphs(mixture, 50.0);
             }
@@ -304,7 +304,7 @@ impl<'w> Page<'w> {
             }
             GeneratedPageKind::Staff => {
                 for _ in 0..3 + self.random.below(20) {
-                    let name = person(self.profile.tongue, &mut self.random);
+                    let name = person(self.profile.language, &mut self.random);
                     let text = mixture.text(8, &mut self.random);
                     self.put(&format!(
                         "<h3>{}</h3><p>{}</p>\n",
@@ -470,7 +470,7 @@ impl<'w> Page<'w> {
         let text = match self.random.below(3) {
             0 => host.clone(),
             1 => mixture.phrase(&mut self.random),
-            _ => names::title(self.web, target, other.tongue),
+            _ => names::title(self.web, target, other.language),
         };
         let www = if self.random.is(0.5) { "www." } else { "" };
         let about = if self.random.is(0.5) {
@@ -492,8 +492,8 @@ impl<'w> Page<'w> {
             let partners = links::targets(self.web, self.profile);
             let some = 1 + index(site.below(6));
             for target in partners.into_iter().take(some) {
-                let (host, tongue) = (names::host(self.web, target), self.profile.tongue);
-                let name = escaped(&names::title(self.web, target, tongue));
+                let (host, language) = (names::host(self.web, target), self.profile.language);
+                let name = escaped(&names::title(self.web, target, language));
                 self.put(&format!("<a href=\"http://{host}/\">{name}</a>\n"));
             }
         }
@@ -506,7 +506,7 @@ impl<'w> Page<'w> {
             text.push_str(&self.said.all("cookies"));
             text.push(' ');
         }
-        text.push_str(&person(self.profile.tongue, &mut site));
+        text.push_str(&person(self.profile.language, &mut site));
         let year = FIRST_YEAR + u32::try_from(site.below(7)).unwrap_or_default();
         self.put(&format!(
             "<hr><p>{} {year}</p>\n</body></html>\n",

@@ -103,8 +103,8 @@ pub(super) async fn decide(
         decision,
     })
     .await?;
-    let file = api.store.site(id, &site).await?;
-    let Some(decision) = file.and_then(|file| file.decision) else {
+    let detail = api.store.site(id, &site).await?;
+    let Some(decision) = detail.and_then(|detail| detail.decision) else {
         let message = format!("another editor has just withdrawn the decision on {site}");
         return Err(ApiProblem::conflict(message));
     };

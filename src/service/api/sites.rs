@@ -170,8 +170,8 @@ pub(super) async fn one(
         if params.topic.as_ref().is_some_and(|topic| *topic != name) {
             continue;
         }
-        if let Some(file) = api.store.site(id, &site).await? {
-            topics.push(SiteDetailView::new(&name, file));
+        if let Some(detail) = api.store.site(id, &site).await? {
+            topics.push(SiteDetailView::new(&name, detail));
         }
     }
     let block = api.store.block_of(&site).await?;
