@@ -390,10 +390,10 @@ impl Crawl {
         median((0..SYNCS).map(|_| sync()).collect())
     }
 
-    fn take(&self, most: usize) -> Vec<ClaimedSite> {
+    fn take(&self, limit: usize) -> Vec<ClaimedSite> {
         let taking = self
             .store
-            .take(self.topic, TakeRequest::any(most, clock::now()));
+            .take(self.topic, TakeRequest::any(limit, clock::now()));
         self.runtime.block_on(taking).expect("a store").sites
     }
 

@@ -63,7 +63,7 @@ use sitescout::fetch::{FetchMetrics, LiveWeb};
 use sitescout::parse::{self, ParseLimits, TermReader};
 use sitescout::store::{CrawlStore, KeyValueStore};
 use sitescout::telemetry::Metrics;
-use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
+use sitescout::training::{Corpus, CorpusLimits, Labels, fit_model};
 use sitescout::web::{FetchedPage, PageKind, PageUrl, ParsedPage, Transfer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -287,7 +287,7 @@ fn train(server: SocketAddr) -> SiteModel {
         writeln!(labels, "h{host}.example\t{topic}").expect("memory takes all");
     }
     let labels = Labels::parse(&labels).expect("labels");
-    let limits = WalkLimits {
+    let limits = CorpusLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: 8,
         parse: parse_limits(&settings),

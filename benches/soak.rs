@@ -63,7 +63,7 @@ use sitescout::lab::generated::{Conditions, GeneratedWeb, WebServer};
 use sitescout::parse::ParseLimits;
 use sitescout::store::{CrawlStore, KeyValueStore, TopicTotals};
 use sitescout::telemetry::Metrics;
-use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
+use sitescout::training::{Corpus, CorpusLimits, Labels, fit_model};
 use sitescout::web::{PageUrl, Scheme, SiteId, SiteReport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep};
@@ -285,7 +285,7 @@ fn parse_limits(settings: &Settings) -> ParseLimits {
 
 fn train(learned: &[(SiteId, &str)], settings: &Settings) -> SiteModel {
     let labels = Labels::of(learned.iter().cloned());
-    let limits = WalkLimits {
+    let limits = CorpusLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: 8,
         parse: parse_limits(settings),

@@ -300,6 +300,69 @@ fn no_file_is_a_drawer() {
     }
 }
 
+/// The type that a line declares, and whether it is visible beyond its file. Types inside of blocks
+/// are skipped unless they are visible: most of them belong to a trait or to tests.
+fn declared_type(line: &str) -> Option<(&str, bool)> {
+    let code = line.trim_start();
+    let (is_visible, code) = match code.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => (true, rest.split_once(") ")?.1),
+        Some(rest) => (true, rest.strip_prefix(' ')?),
+        None => (false, code),
+    };
+    let kinds = ["struct ", "enum ", "trait ", "type "];
+    let name = kinds.iter().find_map(|kind| code.strip_prefix(kind))?;
+    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let name = &name[..end.unwrap_or(name.len())];
+    let is_nested = line.starts_with(' ') && !is_visible;
+    (!name.is_empty() && !is_nested).then_some((name, is_visible))
+}
+
+/// A search for a type finds one thing: no other type has the name of one that is visible beyond its
+/// file.
+#[test]
+fn a_name_of_a_type_means_one_thing() {
+    let allowed = [
+        // Every subcommand has its own, and `cli/mod.rs` names them by module.
+        "Arguments",
+    ];
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut visible = BTreeSet::new();
+    for (path, text) in sources() {
+        for (at, line) in text.lines().enumerate() {
+            let Some((name, is_visible)) = declared_type(line) else {
+                continue;
+            };
+            let place = format!("{}:{}", path.display(), at + 1);
+            places.entry(name.to_owned()).or_default().push(place);
+            if is_visible {
+                visible.insert(name.to_owned());
+            }
+        }
+    }
+    assert!(visible.len() > 300, "the declarations are found");
+    for (name, places) in &places {
+        let is_unique = places.len() == 1 || !visible.contains(name);
+        let is_allowed = allowed.contains(&name.as_str());
+        assert!(is_unique != is_allowed, "{name}: {places:?}");
+    }
+}
+
+#[test]
+fn types_are_found_in_all_spellings() {
+    for (line, wanted) in [
+        ("pub struct A;", Some(("A", true))),
+        ("pub(crate) enum B<T> {", Some(("B", true))),
+        ("    pub(in crate::store) trait C: D {", Some(("C", true))),
+        ("type E = u8;", Some(("E", false))),
+        ("    type Item = u8;", None),
+        ("        pub struct $name(f64);", None),
+        ("// struct F", None),
+        ("pub fn typed() {}", None),
+    ] {
+        assert_eq!(declared_type(line), wanted, "{line}");
+    }
+}
+
 /// The names in back quotes of a text: `a/path.rs`, `a::Name`, `a_word`.
 fn quoted(text: &str) -> Vec<&str> {
     text.lines()
@@ -332,7 +395,7 @@ fn the_map_names_only_what_exists() {
             let is_there = |below: &str| root().join(below).join(name).exists();
             is_there("") || is_there("src") || paths.iter().any(|path| path.ends_with(name))
         } else {
-            name.split(['.', ':', ' '])
+            name.split(['.', ':', ' ', '-'])
                 .filter(|part| !part.is_empty())
                 .all(|part| words.contains(part))
         };

@@ -110,7 +110,6 @@ impl Calibration {
         }
     }
 
-    /// The confidence of a score.
     #[must_use]
     pub(crate) fn confidence(&self, score: f64, kind: PageKind) -> PageConfidence {
         let of_kind = self.of_kind(kind);

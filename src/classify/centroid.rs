@@ -88,11 +88,11 @@ impl CentroidClassifier {
     pub(crate) fn fit(pages: &[WeighedPage], features: usize, params: &CentroidParams) -> Self {
         let mut random = Xoshiro256Plus::seed_from_u64(params.seed);
         let projection = Projection::learn(pages, features, params.dimensions, &mut random);
-        let cluster = |is_target: bool, most: usize| {
+        let cluster = |is_target: bool, max_clusters: usize| {
             let of_class = pages.iter().filter(|page| page.is_target == is_target);
             let drawn = draw(of_class).into_iter();
             let rows: Vec<Array1<f64>> = drawn.map(|page| projection.project(page)).collect();
-            centroids(&rows, projection.dimensions(), most, params.seed)
+            centroids(&rows, projection.dimensions(), max_clusters, params.seed)
         };
         Self {
             dimensions: projection.dimensions(),
@@ -334,8 +334,10 @@ fn orthonormal(matrix: Array2<f64>) -> Array2<f64> {
 }
 
 /// k-means; each centroid is normalised to length 1.
-fn centroids(rows: &[Array1<f64>], dimensions: usize, most: usize, seed: u64) -> Vec<f32> {
-    let clusters = most.min(rows.len().div_ceil(PAGES_PER_CENTROID)).max(1);
+fn centroids(rows: &[Array1<f64>], dimensions: usize, max_clusters: usize, seed: u64) -> Vec<f32> {
+    let clusters = max_clusters
+        .min(rows.len().div_ceil(PAGES_PER_CENTROID))
+        .max(1);
     if rows.is_empty() || dimensions == 0 {
         return Vec::new();
     }

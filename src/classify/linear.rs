@@ -106,11 +106,11 @@ impl PageClassifier for LinearClassifier {
     }
 
     fn contributions(&self, page: &PageVector) -> Vec<(Feature, f64)> {
-        let share = |(feature, weight): &(Feature, f32)| {
+        let contribution = |(feature, weight): &(Feature, f32)| {
             let share = f64::from(*weight) * f64::from(self.weights[*feature as usize]);
             (*feature, share)
         };
-        page.entries().iter().map(share).collect()
+        page.entries().iter().map(contribution).collect()
     }
 
     fn aspects(&self) -> Vec<Aspect> {

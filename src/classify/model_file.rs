@@ -125,7 +125,6 @@ impl Payload {
     }
 }
 
-/// The fingerprint of a model.
 pub(super) fn fingerprint(model: &SiteModel) -> ModelFingerprint {
     let hash = xxh3_64_with_seed(&payload(model), u64::from(VERSION));
     ModelFingerprint::from_bits(hash)

@@ -90,11 +90,11 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         ordering(&settings.external).page_ordering(),
     );
     let hosts = Hosts::open(arguments)?;
-    let mut out = Printer {
+    let mut out = VerdictPrinter {
         out: BufWriter::new(io::stdout().lock()),
         json: arguments.json,
         explain: arguments.explain,
-        tally: Tally::default(),
+        tally: ClassCounts::default(),
     };
     let bad = sources::runtime()?.block_on(async {
         let judged = judge_all(crawler, hosts, web.sites_at_once, &mut out).await;
@@ -119,7 +119,7 @@ async fn judge_all<W: Write>(
     crawler: InternalCrawler,
     mut hosts: Hosts,
     sites_at_once: usize,
-    out: &mut Printer<W>,
+    out: &mut VerdictPrinter<W>,
 ) -> anyhow::Result<usize> {
     let mut visits: VecDeque<(SiteVisit, JoinHandle<SiteReport>)> = VecDeque::new();
     let slots = Arc::new(Semaphore::new(sites_at_once));
@@ -229,14 +229,14 @@ impl Hosts {
 
 /// Totals for the summary.
 #[derive(Default)]
-struct Tally {
+struct ClassCounts {
     sites: usize,
     relevant: usize,
     undecided: usize,
     pages: usize,
 }
 
-impl Tally {
+impl ClassCounts {
     fn add(&mut self, report: &SiteReport) {
         self.sites += 1;
         self.pages += report.cost.pages;
@@ -259,14 +259,14 @@ impl Tally {
     }
 }
 
-struct Printer<W: Write> {
+struct VerdictPrinter<W: Write> {
     out: W,
     json: bool,
     explain: bool,
-    tally: Tally,
+    tally: ClassCounts,
 }
 
-impl<W: Write> Printer<W> {
+impl<W: Write> VerdictPrinter<W> {
     fn print(&mut self, report: &SiteReport) -> io::Result<()> {
         self.tally.add(report);
         if self.json {

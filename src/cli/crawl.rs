@@ -215,7 +215,7 @@ async fn crawl(
                 }
             }
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
-                tracing::warn!("not everything ended in time; it is done again by the next crawl");
+                tracing::warn!("not all visits ended in time; the next crawl repeats the unfinished ones");
                 break;
             }
             () = printer.closed.notified() => {

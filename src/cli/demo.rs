@@ -456,8 +456,8 @@ impl Demo {
                     if !judged.verdict.is_relevant() || starts.contains(&&judged.site) {
                         continue;
                     }
-                    let file = store.site(topic, &judged.site).await?;
-                    let evidence = file.and_then(|file| file.evidence);
+                    let detail = store.site(topic, &judged.site).await?;
+                    let evidence = detail.and_then(|detail| detail.evidence);
                     found.push((judged, evidence.as_ref().map(top_words).unwrap_or_default()));
                 }
             }

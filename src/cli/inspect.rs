@@ -39,30 +39,30 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     let store = sources::open_store(&arguments.state, settings)?;
-    let (topic, file) = sources::runtime()?.block_on(async {
+    let (topic, detail) = sources::runtime()?.block_on(async {
         let topic = sources::topic_of(&*store, arguments.topic.as_deref()).await?;
         let topics = store.topics().await?;
         let name = topics.into_iter().find(|(_, id)| *id == topic);
         let name = name.map(|(name, _)| name).unwrap_or_default();
         anyhow::Ok((name, store.site(topic, &arguments.host).await?))
     })?;
-    let Some(file) = file else {
+    let Some(detail) = detail else {
         bail!("{} is not known", arguments.host);
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if arguments.json {
-        let json = serde_json::to_string(&SiteDetailView::new(&topic, file))?;
+        let json = serde_json::to_string(&SiteDetailView::new(&topic, detail))?;
         writeln!(out, "{}", web::sanitized_json(json))?;
     } else {
-        print(&file, &mut out)?;
+        print(&detail, &mut out)?;
     }
     out.flush()?;
     Ok(ExitCode::Success)
 }
 
-fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}  {}", file.site, file.entrance)?;
-    match &file.judged {
+fn print(detail: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}  {}", detail.site, detail.entrance)?;
+    match &detail.judged {
         None => writeln!(out, "not visited yet")?,
         Some(judged) => writeln!(
             out,
@@ -76,10 +76,10 @@ fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
             judged.model
         )?,
     }
-    if file.judged.as_ref().is_some_and(|judged| judged.noindex) {
+    if detail.judged.as_ref().is_some_and(|judged| judged.noindex) {
         writeln!(out, "its homepage asks not to be indexed")?;
     }
-    if let Some(decision) = &file.decision {
+    if let Some(decision) = &detail.decision {
         let what = match decision.opinion {
             Opinion::Accept => "accepted",
             Opinion::Reject => "rejected",
@@ -87,10 +87,10 @@ fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
         let (date, note) = (sources::date(decision.at), Sanitized(&decision.note));
         writeln!(out, "{what} by an editor on {date}: {note}")?;
     }
-    if let Some(recheck) = file.recheck {
+    if let Some(recheck) = detail.recheck {
         writeln!(out, "to be rechecked: {}", sources::date(recheck))?;
     }
-    if let Some(evidence) = &file.evidence {
+    if let Some(evidence) = &detail.evidence {
         writeln!(out, "\npages:")?;
         for step in &evidence.steps {
             print_step(step, out)?;
@@ -99,16 +99,19 @@ fn print(file: &SiteDetail, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "\nrecommended by {} sites of {} domains (global {:.3}, local {:.3}):",
-        file.standing.edges, file.standing.domains, file.standing.global, file.standing.local
+        detail.standing.edges,
+        detail.standing.domains,
+        detail.standing.global,
+        detail.standing.local
     )?;
-    for by in &file.recommended_by {
+    for by in &detail.recommended_by {
         writeln!(
             out,
             "    global {:.3}  local {:.3}  {} pages  {}",
             by.global, by.local, by.pages, by.source
         )?;
     }
-    if let Some(evidence) = &file.evidence {
+    if let Some(evidence) = &detail.evidence {
         writeln!(out, "\nrecommends (the first ones):")?;
         for (host, local) in &evidence.recommends {
             writeln!(out, "    local {local:.3}  {host}")?;

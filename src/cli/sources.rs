@@ -20,7 +20,7 @@ use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
 use crate::store::{DumpStore, KeyValueStore, ReadStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
-use crate::training::{Corpus, Labels, WalkLimits};
+use crate::training::{Corpus, CorpusLimits, Labels};
 pub(super) use crate::verdicts::date;
 use crate::verdicts::{beside, put_in_place};
 use crate::web::{PageUrl, SiteId, SiteVisit};
@@ -224,7 +224,7 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
 }
 
 /// A topic that is ready to be crawled.
-pub(super) struct OpenTopic {
+pub(super) struct TopicToCrawl {
     pub(super) model: SiteModel,
     /// Entrances of the start sites.
     pub(super) starts: Vec<PageUrl>,
@@ -232,7 +232,7 @@ pub(super) struct OpenTopic {
 }
 
 /// Reads model and definition of a topic, with further start sites.
-pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Result<OpenTopic> {
+pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Result<TopicToCrawl> {
     let model = open_model(directory)?;
     let definition = topic_definition(directory)?.unwrap_or_default();
     let starts: Vec<&String> = definition.start_sites.iter().chain(more_starts).collect();
@@ -246,7 +246,7 @@ pub(super) fn open_topic(directory: &Path, more_starts: &[String]) -> anyhow::Re
         anyhow::Ok(visit.entry)
     };
     let starts: anyhow::Result<Vec<PageUrl>> = starts.into_iter().map(entrance).collect();
-    Ok(OpenTopic {
+    Ok(TopicToCrawl {
         model,
         starts: starts.context("a start site cannot be used")?,
         wanted: definition.wanted,
@@ -284,7 +284,7 @@ pub(super) fn read_corpus_again(
     labels: &Labels,
     settings: &Settings,
 ) -> anyhow::Result<Corpus> {
-    let limits = WalkLimits {
+    let limits = CorpusLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: web.sites_at_once,
         parse: parse_limits(settings),

@@ -172,7 +172,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
 }
 
 /// A topic and its examples.
-struct Topic {
+struct TrainingTopic {
     name: String,
     description: String,
     labels: Labels,
@@ -180,7 +180,7 @@ struct Topic {
     file: Option<String>,
 }
 
-fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
+fn read_topic(arguments: &Arguments) -> anyhow::Result<TrainingTopic> {
     let file = Path::new(&arguments.topic);
     if file.extension() == Some(OsStr::new("toml")) {
         let has_decisions = arguments.from_decisions.is_some();
@@ -192,12 +192,12 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
             return if fs::exists(&own)? {
                 read_topic_file(&own, None, true)
             } else {
-                Ok(Topic::without_labels(&arguments.topic))
+                Ok(TrainingTopic::without_labels(&arguments.topic))
             };
         }
         bail!("name the examples of `{}` with --labels", arguments.topic);
     };
-    Ok(Topic {
+    Ok(TrainingTopic {
         name: arguments.topic.clone(),
         description: String::new(),
         labels: labels_with(path, &arguments.topic)?,
@@ -205,7 +205,7 @@ fn read_topic(arguments: &Arguments) -> anyhow::Result<Topic> {
     })
 }
 
-impl Topic {
+impl TrainingTopic {
     /// For a topic whose examples all come from editors.
     fn without_labels(name: &str) -> Self {
         Self {
@@ -288,7 +288,7 @@ fn read_topic_file(
     file: &Path,
     labels: Option<&Path>,
     has_decisions: bool,
-) -> anyhow::Result<Topic> {
+) -> anyhow::Result<TrainingTopic> {
     let text = read_settings(file)?;
     let definition = TopicDefinition::parse(&text).map_err(|error| in_file(file, &error))?;
     let names_sites = !(definition.target_sites.is_empty() && definition.other_sites.is_empty());
@@ -308,7 +308,7 @@ fn read_topic_file(
         ),
     };
     sources::print_remarks(file, &labels);
-    Ok(Topic {
+    Ok(TrainingTopic {
         name: definition.name,
         description: definition.description,
         labels,

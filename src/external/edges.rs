@@ -10,7 +10,7 @@ use crate::store::NewEdge;
 use crate::web::{PageStep, PageUrl, SiteId, SiteReport};
 
 /// The links that make up one edge.
-struct Links<'a> {
+struct LinksToSite<'a> {
     /// Target of the first link.
     entrance: &'a PageUrl,
     /// Index of the first link in the report.
@@ -22,24 +22,26 @@ struct Links<'a> {
 /// The edges of a report, in the order in which their targets were found.
 #[must_use]
 pub(crate) fn edges_of(report: &SiteReport) -> Vec<NewEdge> {
-    let mut by_target: BTreeMap<&SiteId, Links<'_>> = BTreeMap::new();
+    let mut by_target: BTreeMap<&SiteId, LinksToSite<'_>> = BTreeMap::new();
     for (at, found) in report.transversal_links.iter().enumerate() {
         if found.link.nofollow {
             continue;
         }
-        let links = by_target.entry(&found.link.site).or_insert_with(|| Links {
-            entrance: &found.link.page,
-            first: at,
-            steps: Vec::new(),
-        });
+        let links = by_target
+            .entry(&found.link.site)
+            .or_insert_with(|| LinksToSite {
+                entrance: &found.link.page,
+                first: at,
+                steps: Vec::new(),
+            });
         if links.steps.last() != Some(&found.step) {
             links.steps.push(found.step);
         }
     }
-    let mut links: Vec<Links<'_>> = by_target.into_values().collect();
+    let mut links: Vec<LinksToSite<'_>> = by_target.into_values().collect();
     links.sort_by_key(|links| links.first);
     let global = report.confidence.get();
-    let edge = |links: Links<'_>| {
+    let edge = |links: LinksToSite<'_>| {
         let steps = links
             .steps
             .iter()

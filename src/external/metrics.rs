@@ -67,22 +67,22 @@ impl CrawlMetrics {
     pub fn register(metrics: &Metrics) -> Self {
         const WELL_FORMED: &str = "names, labels and buckets are constants";
         let counters = |name: &str, help: &str, labels: &[&str]| {
-            let counters = IntCounterVec::new(Opts::new(name, help), labels);
-            metrics.add(counters.expect(WELL_FORMED))
+            let vec = IntCounterVec::new(Opts::new(name, help), labels);
+            metrics.add(vec.expect(WELL_FORMED))
         };
         let gauges = |name: &str, help: &str| {
-            let gauges = IntGaugeVec::new(Opts::new(name, help), &["topic"]);
-            metrics.add(gauges.expect(WELL_FORMED))
+            let vec = IntGaugeVec::new(Opts::new(name, help), &["topic"]);
+            metrics.add(vec.expect(WELL_FORMED))
         };
         let rates = |name: &str, help: &str| {
-            let gauges = GaugeVec::new(Opts::new(name, help), &["topic", "window"]);
-            metrics.add(gauges.expect(WELL_FORMED))
+            let vec = GaugeVec::new(Opts::new(name, help), &["topic", "window"]);
+            metrics.add(vec.expect(WELL_FORMED))
         };
         let histograms = |name: &str, help: &str, (start, factor, count)| {
             let buckets = exponential_buckets(start, factor, count).expect(WELL_FORMED);
             let options = HistogramOpts::new(name, help).buckets(buckets);
-            let histograms = HistogramVec::new(options, &["topic"]);
-            metrics.add(histograms.expect(WELL_FORMED))
+            let vec = HistogramVec::new(options, &["topic"]);
+            metrics.add(vec.expect(WELL_FORMED))
         };
         Self {
             judged: counters(
@@ -106,12 +106,11 @@ impl CrawlMetrics {
             ),
             deferred: gauges(
                 "sitescout_deferred_sites",
-                "Sites that were visited and are to be visited again at a certain time, those \
-                 whose time has come among them",
+                "Sites to be visited again at a scheduled time",
             ),
             busy: gauges(
                 "sitescout_internal_crawlers_busy",
-                "Internal crawlers at work",
+                "Internal crawlers that are visiting a site",
             ),
             trouble: {
                 let options = Opts::new(
@@ -128,7 +127,7 @@ impl CrawlMetrics {
             ),
             pages: histograms(
                 "sitescout_pages_per_visit",
-                "Pages that a visit cost",
+                "Pages per visit: requests that got a response",
                 (1.0, 2.0, 8),
             ),
             rates: Rates {

@@ -358,15 +358,15 @@ impl ExternalCrawler {
         Ok(())
     }
 
-    /// Visits the best sites, at most `most`. Returns how many there were.
+    /// Visits the best sites, at most `limit`. Returns how many there were.
     async fn take_and_visit(
         &mut self,
-        most: usize,
+        limit: usize,
         totals: &TopicTotals,
     ) -> Result<usize, StoreError> {
         let taking = TakeRequest {
-            most,
-            rechecks: self.recheck_share.of(most),
+            limit,
+            rechecks: self.recheck_share.of(limit),
             is_border_open: self.reason_to_close_border(totals).is_none(),
             now: clock::now(),
         };

@@ -89,7 +89,7 @@ impl Body {
             }
             Coding::Deflate => inflate(DeflateDecoder::new(&*self.bytes), limit),
             Coding::Brotli if brotli::memory(&self.bytes).is_none() => return self,
-            Coding::Brotli => inflate(brotli::Stream::new(&self.bytes), limit),
+            Coding::Brotli => inflate(brotli::BrotliReader::new(&self.bytes), limit),
             Coding::Zstd => unzstd(&self.bytes, limit),
         };
         if decoded.bytes.is_empty() && decoded.truncated {

@@ -20,13 +20,13 @@ const TABLES: usize = 7 << 19;
 pub(super) const MOST_MEMORY: usize = LARGEST_WINDOW + TABLES;
 
 /// One stream, decoded as it is read.
-pub(super) struct Stream<'a> {
+pub(super) struct BrotliReader<'a> {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     rest: &'a [u8],
     is_broken: bool,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> BrotliReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let alloc = StandardAlloc::default;
         Self {
@@ -37,7 +37,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Read for Stream<'_> {
+impl Read for BrotliReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.is_broken {
             return Err(io::ErrorKind::InvalidData.into());
@@ -117,7 +117,7 @@ mod tests {
     fn large_windows_are_no_brotli() {
         let read = |bytes: &[u8]| {
             let mut text = Vec::new();
-            let end = Stream::new(bytes).read_to_end(&mut text);
+            let end = BrotliReader::new(bytes).read_to_end(&mut text);
             (text, end.is_ok())
         };
         assert_eq!(read(LARGEST), (b"hello".to_vec(), true));
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_cut_off_is_kept_up_to_there() {
         let mut text = Vec::new();
-        let end = Stream::new(&LARGEST[..6]).read_to_end(&mut text);
+        let end = BrotliReader::new(&LARGEST[..6]).read_to_end(&mut text);
         assert_eq!((text, end.is_err()), (b"hel".to_vec(), true));
     }
 }

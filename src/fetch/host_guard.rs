@@ -19,10 +19,10 @@ use super::error::{ErrorKind, FetchError};
 
 /// The hosts that the operator permits. It can be changed while requests wait.
 #[derive(Debug, Default)]
-pub(super) struct HostGuard(RwLock<Hosts>);
+pub(super) struct HostGuard(RwLock<GuardedHosts>);
 
 #[derive(Debug, Default)]
-struct Hosts {
+struct GuardedHosts {
     /// From the settings.
     lists: HostLists,
     /// Set by edits at run time.
@@ -59,18 +59,18 @@ impl HostGuard {
     }
 
     // A poisoned lock is safe to use: every change is a single assignment or set operation.
-    fn read(&self) -> RwLockReadGuard<'_, Hosts> {
+    fn read(&self) -> RwLockReadGuard<'_, GuardedHosts> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Hosts> {
+    fn write(&self) -> RwLockWriteGuard<'_, GuardedHosts> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl Hosts ===
+// === impl GuardedHosts ===
 
-impl Hosts {
+impl GuardedHosts {
     fn permit(&self, site: &SiteId) -> bool {
         self.lists.permit(site.host()) && !self.is_blocked(site)
     }

@@ -37,7 +37,7 @@ pub struct FetchMetrics {
 pub(super) struct WaitingRequests(IntGauge);
 
 /// One waiting request; decrements the gauge when dropped.
-struct Waiting<'r>(&'r IntGauge);
+struct WaitingRequest<'r>(&'r IntGauge);
 
 // === impl FetchMetrics ===
 
@@ -61,7 +61,7 @@ impl FetchMetrics {
         let seconds = exponential_buckets(0.01, 2.0, 14).expect("growing buckets");
         let duration = HistogramOpts::new(
             "sitescout_fetch_duration_seconds",
-            "Time from asking for a page to its last byte, waiting for politeness included",
+            "Duration of a page request, waits for politeness included",
         );
         let pages = by_outcome(
             "sitescout_pages_fetched_total",
@@ -146,12 +146,12 @@ impl WaitingRequests {
     /// Counts the request as waiting until `turn` is ready or the future is dropped.
     pub(super) async fn wait_for<W: Future>(&self, turn: W) -> W::Output {
         self.0.inc();
-        let _waiting = Waiting(&self.0);
+        let _waiting = WaitingRequest(&self.0);
         turn.await
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }

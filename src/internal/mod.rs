@@ -47,7 +47,8 @@ use crate::web::{
 };
 pub(crate) use page_frontier::Candidate;
 pub use page_ordering::{
-    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase, WaitingPage,
+    BreadthFirstPages, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase,
+    WaitingPage,
 };
 use reading_pool::{ReadingPool, Reservation};
 use site_sample::SiteSample;

@@ -62,7 +62,7 @@ pub(crate) struct Candidate {
 /// The pages known and not yet requested.
 #[derive(Debug)]
 pub(super) struct PageFrontier {
-    waiting: HashMap<PageKey, Waiting>,
+    waiting: HashMap<PageKey, FrontierPage>,
     /// Total length of the URLs of waiting pages.
     bytes: usize,
     requested: HashSet<PageKey>,
@@ -74,7 +74,7 @@ pub(super) struct PageFrontier {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct FrontierPage {
     page: Candidate,
     weights: f64,
     /// Number of pages that link to it.
@@ -190,7 +190,7 @@ impl PageFrontier {
         self.found += 1;
         let waiting = self.waiting.entry(key).or_insert_with(|| {
             self.bytes += page.url.as_str().len();
-            Waiting {
+            FrontierPage {
                 page,
                 weights: 0.0,
                 pages: 0,
@@ -217,9 +217,9 @@ impl PageFrontier {
     }
 }
 
-// === impl Waiting ===
+// === impl FrontierPage ===
 
-impl Waiting {
+impl FrontierPage {
     fn as_seen_by_ordering(&self) -> WaitingPage<'_> {
         WaitingPage {
             url: &self.page.url,
@@ -252,7 +252,7 @@ fn link_weight(confidence: PageConfidence) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page_ordering::{BreadthFirst, ByVariance, LinkPagesFirst};
+    use super::super::page_ordering::{BreadthFirstPages, ByVariance, LinkPagesFirst};
     use super::*;
 
     fn page(path: &str) -> PageUrl {
@@ -333,7 +333,7 @@ mod tests {
             frontier.add_links(&anchors(&paths), confidence(value), &read(kind));
         }
         let next = |frontier: &mut PageFrontier| {
-            let page = frontier.best(&BreadthFirst, VisitPhase::AfterVerdict);
+            let page = frontier.best(&BreadthFirstPages, VisitPhase::AfterVerdict);
             page.map(|page| page.url.path().to_owned())
         };
         let paths: Vec<String> = std::iter::from_fn(|| next(&mut frontier)).collect();

@@ -13,9 +13,6 @@ use crate::web::{PageKind, PageUrl};
 
 /// In which order the pages of a site are read.
 pub trait PageOrdering: fmt::Debug + Send + Sync {
-    /// A name for tables of experiments.
-    fn name(&self) -> &'static str;
-
     /// The rank of a waiting page; the greatest is read first.
     fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PagePriority;
 }
@@ -70,13 +67,9 @@ pub struct LinkPagesFirst;
 
 /// In the order found, but frames and refresh targets of a page before its links.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct BreadthFirst;
+pub struct BreadthFirstPages;
 
 impl PageOrdering for ByVariance {
-    fn name(&self) -> &'static str {
-        "variance"
-    }
-
     fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PagePriority {
         PagePriority {
             is_preferred: false,
@@ -86,10 +79,6 @@ impl PageOrdering for ByVariance {
 }
 
 impl PageOrdering for LinkPagesFirst {
-    fn name(&self) -> &'static str {
-        "link_pages_first"
-    }
-
     fn rank(&self, page: &WaitingPage<'_>, phase: VisitPhase) -> PagePriority {
         PagePriority {
             is_preferred: phase == VisitPhase::AfterVerdict && page.is_link_page,
@@ -98,11 +87,7 @@ impl PageOrdering for LinkPagesFirst {
     }
 }
 
-impl PageOrdering for BreadthFirst {
-    fn name(&self) -> &'static str {
-        "breadth_first"
-    }
-
+impl PageOrdering for BreadthFirstPages {
     fn rank(&self, page: &WaitingPage<'_>, _phase: VisitPhase) -> PagePriority {
         PagePriority {
             is_preferred: page.is_part,

@@ -189,7 +189,7 @@ impl CrawlExperiment<'_> {
         trained: &Trained,
         ordering: Arc<dyn BorderOrdering>,
         starts: &[PageUrl],
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Visited>, WalkError> {
         let walk = Walk {
             fetcher: Arc::clone(&self.fetcher),
@@ -198,14 +198,14 @@ impl CrawlExperiment<'_> {
         };
         let mut visited = Vec::new();
         let walked = walk.run(ordering, starts.to_vec(), |verdict, _| {
-            if verdict.pages > 0 && !verdict.is_start && visited.len() < most {
+            if verdict.pages > 0 && !verdict.is_start && visited.len() < limit {
                 visited.push(Visited {
                     site: verdict.site.clone(),
                     is_relevant: verdict.verdict.is_relevant(),
                     pages: verdict.pages as usize,
                 });
             }
-            visited.len() < most
+            visited.len() < limit
         });
         walked.await?;
         Ok(visited)

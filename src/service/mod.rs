@@ -123,7 +123,6 @@ pub enum ServiceError {
     Broken(#[from] JoinError),
 }
 
-/// The loops of all topics.
 struct TopicLoops<'s> {
     service: &'s Service,
     state: watch::Receiver<DaemonState>,
@@ -258,7 +257,7 @@ impl Service {
                     let stuck = heartbeats.stuck(STUCK);
                     if !stuck.is_empty() {
                         let loops = stuck.join(", ");
-                        tracing::error!(loops, "stuck; the watchdog is not fed");
+                        tracing::error!(loops, "a loop is stuck; the watchdog gets no heartbeat");
                     }
                     systemd.report(&board.status(), board.unready().is_none(), stuck.is_empty());
                 }

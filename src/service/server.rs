@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::api::Peer;
+use super::api::PeerAddress;
 
 /// The head of a request must arrive within this time, counted from the end of the one before.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -65,7 +65,7 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, routes: Router) {
     let _ = stream.set_nodelay(true);
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(PeerAddress(peer));
         routes.call(request)
     });
     let connection = http1::Builder::new()

@@ -34,10 +34,10 @@ pub(super) enum IdleReason {
 /// States and totals of all topics.
 pub(super) struct StatusBoard {
     gauge: IntGaugeVec,
-    known: Mutex<Known>,
+    board: Mutex<BoardState>,
 }
 
-struct Known {
+struct BoardState {
     topics: BTreeMap<String, KnownTopic>,
     is_stopping: bool,
 }
@@ -109,7 +109,7 @@ impl StatusBoard {
         let gauge = IntGaugeVec::new(options, &["topic", "state", "reason"]);
         Self {
             gauge: metrics.add(gauge.expect("the name and the labels are constants")),
-            known: Mutex::new(Known {
+            board: Mutex::new(BoardState {
                 topics: BTreeMap::new(),
                 is_stopping: false,
             }),
@@ -170,11 +170,11 @@ impl StatusBoard {
 
     /// Why the service is not ready, if it is not.
     pub(super) fn unready(&self) -> Option<String> {
-        let known = self.lock();
-        if known.is_stopping {
+        let board = self.lock();
+        if board.is_stopping {
             return Some("stopping".to_owned());
         }
-        let mut starting = known.topics.iter();
+        let mut starting = board.topics.iter();
         let starting = starting.find(|(_, known)| known.state == TopicState::Starting);
         starting.map(|(topic, _)| format!("the topic {topic} is being opened"))
     }
@@ -182,21 +182,21 @@ impl StatusBoard {
     /// A line for `systemctl status`: "3 topics, 1,204 relevant, pprs 6.1".
     #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
     pub(super) fn status(&self) -> String {
-        let known = self.lock();
-        let topics = known.topics.values();
+        let board = self.lock();
+        let topics = board.topics.values();
         let (mut relevant, mut finds, mut pages) = (0, 0, 0);
         for KnownTopic { totals, .. } in topics {
             relevant += totals.relevant;
             finds += totals.finds;
             pages += totals.pages;
         }
-        let number = known.topics.len();
+        let number = board.topics.len();
         let topics = if number == 1 { "topic" } else { "topics" };
         let pprs = match finds {
             0 => "no find yet".to_owned(),
             finds => format!("pprs {:.1}", pages as f64 / finds as f64),
         };
-        let idle: Vec<String> = known
+        let idle: Vec<String> = board
             .topics
             .iter()
             .filter_map(|(topic, known)| match (known.state, known.trouble) {
@@ -224,7 +224,7 @@ impl StatusBoard {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

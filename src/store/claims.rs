@@ -230,8 +230,8 @@ fn choose(
             .take(most)
             .collect::<Result<Vec<Entry>, StoreError>>()
     };
-    let due = first_due(kind::DUE, taking.most)?;
-    let slots = taking.most - due.len();
+    let due = first_due(kind::DUE, taking.limit)?;
+    let slots = taking.limit - due.len();
     let mut again = first_due(kind::RECHECK, slots)?;
     let mut best: Vec<Entry> = Vec::new();
     if taking.is_border_open {

@@ -94,7 +94,7 @@ pub struct BorderCaps {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakeRequest {
     /// Maximum number of sites.
-    pub most: usize,
+    pub limit: usize,
     /// Maximum number of rechecks among them, while there are others to visit.
     pub rechecks: usize,
     /// Whether sites of the border are wanted, or only those that were visited before.
@@ -302,12 +302,12 @@ impl BorderCaps {
 // === impl TakeRequest ===
 
 impl TakeRequest {
-    /// At most `most` sites, of any kind.
+    /// At most `limit` sites, of any kind.
     #[must_use]
-    pub fn any(most: usize, now: SystemTime) -> Self {
+    pub fn any(limit: usize, now: SystemTime) -> Self {
         Self {
-            most,
-            rechecks: most,
+            limit,
+            rechecks: limit,
             is_border_open: true,
             now,
         }

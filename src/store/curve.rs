@@ -14,7 +14,7 @@ use super::keys;
 use super::progress::Progress;
 use super::records;
 use super::transaction::Transaction;
-use super::versions::first_form;
+use super::versions::first_format;
 use super::{StoreError, TopicId, TopicTotals};
 
 /// More points than a screen is wide are of no use.
@@ -46,12 +46,12 @@ pub struct CurvePoint {
 
 /// A curve as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Curve {
+pub(super) struct CurveRecord {
     step: u64,
     points: Vec<PointRecord>,
 }
 
-first_form!(Curve);
+first_format!(CurveRecord);
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct PointRecord {
@@ -73,7 +73,7 @@ pub(super) fn extend(
     progress: &Progress,
 ) -> Result<u64, StoreError> {
     let key = keys::curve(topic);
-    let mut curve: Curve = changes.get(&key)?.unwrap_or_default();
+    let mut curve: CurveRecord = changes.get(&key)?.unwrap_or_default();
     if totals.pages >= curve.next_at() {
         curve.add(PointRecord::new(totals, progress));
         changes.put(key, &curve);
@@ -81,9 +81,9 @@ pub(super) fn extend(
     Ok(curve.next_at())
 }
 
-// === impl Curve ===
+// === impl CurveRecord ===
 
-impl Curve {
+impl CurveRecord {
     fn next_at(&self) -> u64 {
         let last = self.points.last().map_or(0, |point| point.pages);
         last + self.step
@@ -108,7 +108,7 @@ impl Curve {
     }
 }
 
-impl Default for Curve {
+impl Default for CurveRecord {
     fn default() -> Self {
         Self {
             step: FIRST_STEP,
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_curve_stays_small_and_even_however_long_the_crawl() {
-        let mut curve = Curve::default();
+        let mut curve = CurveRecord::default();
         let point = PointRecord {
             pages: 0,
             finds: 10_000_000,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::curve::Curve;
+use super::curve::CurveRecord;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
@@ -118,7 +118,7 @@ pub(super) enum DumpedRecord {
     },
     Curve {
         topic: u16,
-        curve: Curve,
+        curve: CurveRecord,
     },
     Paused {
         topic: u16,
@@ -178,8 +178,8 @@ impl DumpLine {
 fn dumped((key, value): &Entry) -> Result<DumpedRecord, StoreError> {
     let damaged = || StoreError::damaged(key, "its key is malformed");
     let text = |bytes: &[u8]| {
-        let text = String::from_utf8(bytes.to_vec());
-        text.map_err(|_| damaged())
+        let decoded = String::from_utf8(bytes.to_vec());
+        decoded.map_err(|_| damaged())
     };
     let topic = || {
         let bytes = key.get(1..3).and_then(|bytes| bytes.try_into().ok());

@@ -49,8 +49,8 @@ impl OpenTopic {
     ) -> Result<Option<SiteRecord>, StoreError> {
         let key = keys::source_domain(topic, self.platforms.domain_of(source));
         let brought: u32 = changes.get(&key)?.unwrap_or_default();
-        let most = self.caps.sites_per_source;
-        if most > 0 && brought >= most {
+        let limit = self.caps.sites_per_source;
+        if limit > 0 && brought >= limit {
             dropped.count_source(&self.name);
             return Ok(None);
         }
@@ -152,17 +152,17 @@ impl OpenTopic {
         record: &mut TopicRecord,
         dropped: &mut DroppedSites,
     ) -> Result<(), StoreError> {
-        let (heir, entrance) = (page.site(), page.front_door());
-        if heir == *alias {
+        let (target, entrance) = (page.site(), page.front_door());
+        if target == *alias {
             return Ok(());
         }
-        match changes.get::<SiteRecord>(&keys::site(topic, &heir))? {
+        match changes.get::<SiteRecord>(&keys::site(topic, &target))? {
             None => {
                 self.discover(changes, topic, &entrance, is_start, record)?;
             }
             Some(mut known) if is_start && !known.is_start => {
                 known.is_start = true;
-                self.place(changes, topic, &heir, known);
+                self.place(changes, topic, &target, known);
             }
             Some(_) => {}
         }

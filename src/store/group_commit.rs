@@ -50,7 +50,7 @@ const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// A change that the commit thread carries out, with the channel for its result.
-pub(super) enum Command {
+pub(super) enum StoreCommand {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, TakeRequest, Reply<Taken>),
@@ -64,7 +64,7 @@ pub(super) enum Command {
 /// A handle to the commit thread.
 #[derive(Clone)]
 pub(super) struct CommitQueue {
-    queue: mpsc::Sender<Command>,
+    queue: mpsc::Sender<StoreCommand>,
     notes: Arc<Notes>,
 }
 
@@ -85,7 +85,7 @@ struct Notes {
 }
 
 /// Sends the reply of a command after the commit, whose error it gets.
-type Answer = Box<dyn FnOnce(Option<&StoreError>) + Send>;
+type ReplySender = Box<dyn FnOnce(Option<&StoreError>) + Send>;
 
 // === impl CommitQueue ===
 
@@ -150,7 +150,7 @@ impl CommitQueue {
     /// Queues a command and waits until it is committed.
     pub(super) async fn submit<T>(
         &self,
-        command: impl FnOnce(Reply<T>) -> Command,
+        command: impl FnOnce(Reply<T>) -> StoreCommand,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let gone = || {
@@ -166,13 +166,13 @@ impl CommitQueue {
 fn run(
     engine: &dyn Engine,
     mut state: State,
-    mut commands: mpsc::Receiver<Command>,
+    mut commands: mpsc::Receiver<StoreCommand>,
     notes: &Notes,
 ) {
     let mut group = Vec::new();
     while commands.blocking_recv_many(&mut group, GROUP_LENGTH) > 0 {
         let mut transaction = Transaction::new(engine);
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut answers: Vec<ReplySender> = Vec::new();
         for command in group.drain(..) {
             answers.push(carry_out(command, &mut state, &mut transaction, notes));
         }
@@ -304,35 +304,39 @@ impl Notes {
 }
 
 fn carry_out(
-    command: Command,
+    command: StoreCommand,
     state: &mut State,
     transaction: &mut Transaction<'_, dyn Engine>,
     notes: &Notes,
-) -> Answer {
+) -> ReplySender {
     match command {
-        Command::OpenTopic(topic, reply) => {
+        StoreCommand::OpenTopic(topic, reply) => {
             if let Some(metrics) = notes.metrics.get() {
                 metrics.add_topic(&topic.name);
             }
             settle(state.open_topic(transaction, topic), transaction, reply)
         }
-        Command::Enter(topic, sites, reply) => {
+        StoreCommand::Enter(topic, sites, reply) => {
             settle(state.enter(transaction, topic, sites), transaction, reply)
         }
-        Command::Take(topic, taking, reply) => {
+        StoreCommand::Take(topic, taking, reply) => {
             settle(state.take(transaction, topic, taking), transaction, reply)
         }
-        Command::AcceptClock(reply) => settle(state.accept_clock(transaction), transaction, reply),
-        Command::Edit(edit, reply) => settle(state.edit(transaction, edit), transaction, reply),
-        Command::Load(lines, reply) => {
+        StoreCommand::AcceptClock(reply) => {
+            settle(state.accept_clock(transaction), transaction, reply)
+        }
+        StoreCommand::Edit(edit, reply) => {
+            settle(state.edit(transaction, edit), transaction, reply)
+        }
+        StoreCommand::Load(lines, reply) => {
             let mut lines = lines.into_iter();
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
             settle(loaded, transaction, reply)
         }
-        Command::Renew(held, now, reply) => {
+        StoreCommand::Renew(held, now, reply) => {
             settle(claims::renew(transaction, held, now), transaction, reply)
         }
-        Command::Record(outcomes, reply) => {
+        StoreCommand::Record(outcomes, reply) => {
             settle(state.record(transaction, &outcomes), transaction, reply)
         }
     }
@@ -344,7 +348,7 @@ fn settle<T: Send + 'static>(
     result: Result<T, StoreError>,
     transaction: &mut Transaction<'_, dyn Engine>,
     reply: Reply<T>,
-) -> Answer {
+) -> ReplySender {
     match result {
         Ok(_) => transaction.accept_command(),
         Err(_) => transaction.reject_command(),

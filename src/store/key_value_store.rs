@@ -16,7 +16,7 @@ use crate::telemetry::{Metrics, clock};
 use crate::web::{PageUrl, SiteId};
 
 use super::engine::{DiskEngine, Engine, MemoryEngine};
-use super::group_commit::{Command, CommitQueue};
+use super::group_commit::{CommitQueue, StoreCommand};
 use super::site_queries::Reader;
 use super::sled_engine::SledEngine;
 use super::store_directory::StoreDirectory;
@@ -108,7 +108,7 @@ impl KeyValueStore {
 
     /// Accepts the clock although verdicts contradict it: times later than now are corrected.
     pub(crate) async fn accept_clock(&self) -> Result<(), StoreError> {
-        self.commits.submit(Command::AcceptClock).await
+        self.commits.submit(StoreCommand::AcceptClock).await
     }
 
     /// Bytes on the disk.
@@ -162,31 +162,31 @@ impl KeyValueStore {
 impl CrawlStore for KeyValueStore {
     async fn open_topic(&self, topic: TopicOpening) -> Result<TopicId, StoreError> {
         self.commits
-            .submit(|reply| Command::OpenTopic(topic, reply))
+            .submit(|reply| StoreCommand::OpenTopic(topic, reply))
             .await
     }
 
     async fn enter(&self, topic: TopicId, sites: Vec<NewSite>) -> Result<usize, StoreError> {
         self.commits
-            .submit(|reply| Command::Enter(topic, sites, reply))
+            .submit(|reply| StoreCommand::Enter(topic, sites, reply))
             .await
     }
 
     async fn take(&self, topic: TopicId, taking: TakeRequest) -> Result<Taken, StoreError> {
         self.commits
-            .submit(|reply| Command::Take(topic, taking, reply))
+            .submit(|reply| StoreCommand::Take(topic, taking, reply))
             .await
     }
 
     async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError> {
         self.commits
-            .submit(|reply| Command::Renew(claims, now, reply))
+            .submit(|reply| StoreCommand::Renew(claims, now, reply))
             .await
     }
 
     async fn record(&self, outcomes: Vec<VisitOutcome>) -> Result<Vec<Recorded>, StoreError> {
         self.commits
-            .submit(|reply| Command::Record(outcomes, reply))
+            .submit(|reply| StoreCommand::Record(outcomes, reply))
             .await
     }
 
@@ -221,10 +221,10 @@ impl ReadStore for KeyValueStore {
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<JudgedSite>, StoreError> {
         let durable = self.commits.durable();
-        self.read(move |engine| topic_queries::judged(engine, topic, after, most, durable))
+        self.read(move |engine| topic_queries::judged(engine, topic, after, limit, durable))
             .await
     }
 
@@ -237,9 +237,9 @@ impl ReadStore for KeyValueStore {
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<FeedEntry>, StoreError> {
-        self.browse(move |reader| reader.feed(topic, after, most))
+        self.browse(move |reader| reader.feed(topic, after, limit))
             .await
     }
 
@@ -254,27 +254,27 @@ impl ReadStore for KeyValueStore {
     async fn queue(
         &self,
         topic: TopicId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
-        self.browse(move |reader| reader.queue(topic, most)).await
+        self.browse(move |reader| reader.queue(topic, limit)).await
     }
 
     async fn decisions(
         &self,
         topic: TopicId,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
-        self.browse(move |reader| reader.decisions(topic, after.as_ref(), most))
+        self.browse(move |reader| reader.decisions(topic, after.as_ref(), limit))
             .await
     }
 
     async fn blocks(
         &self,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Block)>, StoreError> {
-        self.browse(move |reader| reader.blocks(after.as_ref(), most))
+        self.browse(move |reader| reader.blocks(after.as_ref(), limit))
             .await
     }
 
@@ -327,7 +327,7 @@ impl EditStore for KeyValueStore {
 
     async fn edit(&self, edit: Edit) -> Result<Edited, StoreError> {
         self.commits
-            .submit(|reply| Command::Edit(edit, reply))
+            .submit(|reply| StoreCommand::Edit(edit, reply))
             .await
     }
 }
@@ -345,7 +345,7 @@ impl DumpStore for KeyValueStore {
 
     async fn load(&self, lines: Vec<DumpLine>) -> Result<(), StoreError> {
         self.commits
-            .submit(|reply| Command::Load(lines, reply))
+            .submit(|reply| StoreCommand::Load(lines, reply))
             .await
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | key | record |
 //! |---|---|
-//! | `m` | the store: version, counters |
+//! | `m` | the store: number of topics, last sequence number, sites discovered |
 //! | `S` | the identity of the store |
 //! | `t` topic name | its number |
 //! | `n` topic | the topic: name, ordering, totals |
@@ -132,7 +132,6 @@ pub(super) fn listed_by(topic: TopicId) -> Vec<u8> {
     of_topic(kind::LISTED_BY, topic)
 }
 
-/// A change of a list.
 pub(super) fn list_change(topic: TopicId, number: u64) -> Vec<u8> {
     join(
         kind::LIST_CHANGE,

@@ -17,7 +17,7 @@ use super::keys;
 use super::records::{self, VerdictRecord};
 use super::state::next_number;
 use super::transaction::{OpenTransaction, Transaction};
-use super::versions::first_form;
+use super::versions::first_format;
 use super::{Block, ChangeReason, Decision, ListChange, Opinion, StoreError, TopicId};
 
 /// The state of a site on a list.
@@ -46,7 +46,7 @@ pub(super) struct BlockRecord {
     pub(super) at: u64,
 }
 
-first_form!(ListingRecord, DecisionRecord, BlockRecord);
+first_format!(ListingRecord, DecisionRecord, BlockRecord);
 
 /// Why a list may have to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) enum Cause {
     /// The operator's host lists have changed.
     Reviewed,
     /// The topic had no list yet: it gets the one that it would have had from the beginning.
-    Founded,
+    Created,
 }
 
 /// Puts a judged site on the list, or takes it off, by block, decision and verdict. Returns the number
@@ -85,13 +85,13 @@ pub(super) fn relist(
         };
     let old: Option<ListingRecord> = changes.get(&keys::listing(topic, site))?;
     let was_listed = old.as_ref().is_some_and(|old| old.change.is_listed());
-    if cause == Cause::Founded && old.is_some() {
+    if cause == Cause::Created && old.is_some() {
         return Ok(None);
     }
     let is_change = match cause {
         Cause::Decided(_) => is_listed || old.is_some() || opinion.is_some(),
         Cause::Judged(_) => is_listed || was_listed,
-        Cause::Blocked | Cause::Reviewed | Cause::Founded => is_listed != was_listed,
+        Cause::Blocked | Cause::Reviewed | Cause::Created => is_listed != was_listed,
     };
     if !is_change {
         return Ok(None);
@@ -110,7 +110,7 @@ pub(super) fn relist(
     };
     let seq = match (cause, &old) {
         (Cause::Judged(seq) | Cause::Decided(seq), _) => seq,
-        (Cause::Founded, None) => verdict.seq(),
+        (Cause::Created, None) => verdict.seq(),
         // Clients of the feed may have read past the number of the verdict.
         _ => next_number(changes)?,
     };
@@ -122,7 +122,7 @@ pub(super) fn relist(
         change,
         reason: reason(&verdict, opinion, is_blocked, was_listed, cause),
         at: records::seconds(match cause {
-            Cause::Founded => verdict.judged_at(),
+            Cause::Created => verdict.judged_at(),
             _ => clock::now(),
         }),
     };
@@ -145,7 +145,7 @@ fn reason(
         (false, Some(Opinion::Accept), _) => ChangeReason::Accepted,
         (false, Some(Opinion::Reject), _) => ChangeReason::Rejected,
         (false, None, Cause::Decided(_)) => ChangeReason::Withdrawn,
-        (false, None, Cause::Judged(_) | Cause::Reviewed | Cause::Founded) => {
+        (false, None, Cause::Judged(_) | Cause::Reviewed | Cause::Created) => {
             match verdict.verdict() {
                 Verdict::Relevant if was_listed => ChangeReason::JudgedAgain,
                 Verdict::Relevant => ChangeReason::Judged,

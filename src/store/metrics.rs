@@ -52,16 +52,16 @@ pub(super) fn add_size(metrics: &Metrics, engine: &Arc<dyn Engine>) {
 /// Registers the metrics that every commit updates.
 pub(super) fn add_commits(metrics: &Metrics) -> CommitMetrics {
     let seconds = exponential_buckets(0.000_5, 2.0, 14).expect(WELL_FORMED);
-    let options = HistogramOpts::new(
+    let timing = HistogramOpts::new(
         "sitescout_store_commit_duration_seconds",
         "Time to write a group of commands and to sync it to the disk",
     );
-    let duration = Histogram::with_opts(options.buckets(seconds)).expect(WELL_FORMED);
-    let options = Opts::new(
+    let duration = Histogram::with_opts(timing.buckets(seconds)).expect(WELL_FORMED);
+    let drops = Opts::new(
         "sitescout_border_sites_dropped_total",
-        "Sites that a cap kept out of the border (sites_per_source) or made leave it (border_sites)",
+        "Sites that a cap kept out of the border (sites_per_source) or removed from it (border_sites)",
     );
-    let dropped = IntCounterVec::new(options, &["topic", "cap"]).expect(WELL_FORMED);
+    let dropped = IntCounterVec::new(drops, &["topic", "cap"]).expect(WELL_FORMED);
     CommitMetrics {
         duration: metrics.add(duration),
         dropped: metrics.add(dropped),

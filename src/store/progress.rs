@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::versions::first_form;
+use super::versions::first_format;
 use crate::web::ModelFingerprint;
 
 /// The pages over which the paper averages harvest (figure 6) and pprs (figure 7).
@@ -53,7 +53,7 @@ pub struct Progress {
     model: u64,
 }
 
-first_form!(Progress);
+first_format!(Progress);
 
 // === impl Tally ===
 
@@ -188,7 +188,6 @@ impl Progress {
         self.best = None;
     }
 
-    /// Adds a visit.
     pub(super) fn add(&mut self, visit: Tally) {
         for window in &mut self.paper {
             window.add(visit);

@@ -25,23 +25,23 @@ pub trait ReadStore: Send + Sync {
     /// Windowed pprs and harvest rate of a topic's crawl.
     async fn progress(&self, topic: TopicId) -> Result<Progress, StoreError>;
 
-    /// Verdicts of a topic with numbers above `after`, in order, at most `most`.
+    /// Verdicts of a topic with numbers above `after`, in order, at most `limit`.
     async fn judged(
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<JudgedSite>, StoreError>;
 
     /// Everything known about a site.
     async fn site(&self, topic: TopicId, site: &SiteId) -> Result<Option<SiteDetail>, StoreError>;
 
-    /// Changes of a topic's list with numbers above `after`, in order, at most `most`.
+    /// Changes of a topic's list with numbers above `after`, in order, at most `limit`.
     async fn feed(
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<FeedEntry>, StoreError>;
 
     /// The last durable numbers of the sequence and of each list. An engine that several processes
@@ -61,22 +61,25 @@ pub trait ReadStore: Send + Sync {
 
     /// Sites that no editor has decided on, most informative first, with the usefulness of a decision
     /// from 0 to 1.
-    async fn queue(&self, topic: TopicId, most: usize)
-    -> Result<Vec<(FoundSite, f64)>, StoreError>;
+    async fn queue(
+        &self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(FoundSite, f64)>, StoreError>;
 
     /// Decisions of editors, ordered by host, after `after`.
     async fn decisions(
         &self,
         topic: TopicId,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Decision)>, StoreError>;
 
     /// Hosts blocked by an edit, in order, after `after`.
     async fn blocks(
         &self,
         after: Option<SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Block)>, StoreError>;
 
     /// All hosts blocked by an edit.
@@ -191,7 +194,7 @@ pub struct SiteQuery {
     /// Where the last batch ended.
     pub after: Option<SiteCursor>,
     /// Maximum number of results.
-    pub most: usize,
+    pub limit: usize,
 }
 
 /// A verdict without its reason.
@@ -352,7 +355,7 @@ impl Default for SiteQuery {
             host_prefix: None,
             order: SortOrder::Oldest,
             after: None,
-            most: 100,
+            limit: 100,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::web::{
 };
 
 use super::list_changes;
-use super::versions::{Record, first_form};
+use super::versions::{VersionedRecord, first_format};
 use super::{Evidence, EvidenceStep, JudgedSite, NewEdge, Rank, Standing, TopicTotals};
 
 /// Maximum number of edges kept with the evidence; all of them are stored with their targets.
@@ -43,7 +43,6 @@ pub(super) struct StoreRecord {
     pub(super) discovered: u64,
 }
 
-/// The number of a topic.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct TopicNumber(pub(super) u16);
 
@@ -87,7 +86,6 @@ pub(super) enum Phase {
     /// To be visited again, at this time in seconds since 1970.
     #[serde(alias = "Due")]
     Due(u64),
-    /// Judged.
     #[serde(alias = "Judged")]
     Judged,
     /// Judged relevant, with a recheck at this time in seconds since 1970.
@@ -166,7 +164,7 @@ enum StoredVerdict {
     #[serde(alias = "Marked")]
     Marked { is_relevant: bool },
     #[serde(alias = "PutOff")]
-    PutOff(u64, StoredCause),
+    DeferredWithCause(u64, StoredCause),
     #[serde(alias = "Poison")]
     Poison,
 }
@@ -202,7 +200,7 @@ struct StepRecord {
     against: Vec<(String, f32)>,
 }
 
-first_form!(
+first_format!(
     StoreRecord,
     TopicNumber,
     TopicRecord,
@@ -222,7 +220,7 @@ pub(super) fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds.min(u64::from(u32::MAX) * 64))
 }
 
-impl Record for ClaimRecord {
+impl VersionedRecord for ClaimRecord {
     const VERSION: u8 = 2;
     type Before = Phase;
 
@@ -413,7 +411,7 @@ impl StoredVerdict {
                 UndecidedReason::BadCertificate => Self::BadCertificate,
                 UndecidedReason::Disallowed => Self::Disallowed,
                 UndecidedReason::Deferred { not_before, cause } => {
-                    Self::PutOff(seconds(not_before), StoredCause::from(cause))
+                    Self::DeferredWithCause(seconds(not_before), StoredCause::from(cause))
                 }
                 UndecidedReason::Interrupted => Self::Interrupted,
                 UndecidedReason::Blocked => Self::Blocked,
@@ -472,7 +470,7 @@ impl From<StoredVerdict> for Verdict {
                 not_before: time(seconds),
                 cause: DeferralCause::Busy,
             },
-            StoredVerdict::PutOff(seconds, cause) => UndecidedReason::Deferred {
+            StoredVerdict::DeferredWithCause(seconds, cause) => UndecidedReason::Deferred {
                 not_before: time(seconds),
                 cause: cause.into(),
             },

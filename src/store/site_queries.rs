@@ -6,7 +6,7 @@
 
 use crate::web::{SiteId, Verdict};
 
-use super::curve::Curve;
+use super::curve::CurveRecord;
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::list_changes::{BlockRecord, DecisionRecord, ListingRecord};
@@ -48,7 +48,7 @@ impl<'e> Reader<'e> {
         &self,
         topic: TopicId,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<FeedEntry>, StoreError> {
         let prefix = keys::of_topic(kind::LIST_CHANGE, topic);
         let after = keys::list_change(topic, after);
@@ -56,7 +56,7 @@ impl<'e> Reader<'e> {
         for entry in self.engine.scan(&prefix, Some(&after)) {
             let (key, host) = entry?;
             let number = keys::list_number(&key);
-            if feed.len() >= most || number.is_none_or(|number| number > self.durable) {
+            if feed.len() >= limit || number.is_none_or(|number| number > self.durable) {
                 break;
             }
             let site = keys::host_of(&host);
@@ -207,7 +207,7 @@ impl<'e> Reader<'e> {
     pub(super) fn queue(
         &self,
         topic: TopicId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(FoundSite, f64)>, StoreError> {
         let mut queue = Vec::new();
         for entry in self
@@ -215,7 +215,7 @@ impl<'e> Reader<'e> {
             .scan(&keys::of_topic(kind::QUESTION, topic), None)
         {
             let (key, _) = entry?;
-            if queue.len() >= most {
+            if queue.len() >= limit {
                 break;
             }
             let site = keys::question_host(&key);
@@ -241,7 +241,7 @@ impl<'e> Reader<'e> {
         &self,
         topic: TopicId,
         after: Option<&SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Decision)>, StoreError> {
         let after = after.map(|site| keys::decision(topic, site));
         let prefix = keys::of_topic(kind::DECISION, topic);
@@ -249,7 +249,7 @@ impl<'e> Reader<'e> {
         let mut decisions = Vec::new();
         for entry in entries {
             let (key, value) = entry?;
-            if decisions.len() >= most {
+            if decisions.len() >= limit {
                 break;
             }
             let site = keys::last_host(&key);
@@ -265,11 +265,11 @@ impl<'e> Reader<'e> {
     pub(super) fn blocks(
         &self,
         after: Option<&SiteId>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(SiteId, Block)>, StoreError> {
         let after = after.map(keys::block);
         let entries = self.engine.scan(keys::BLOCKS, after.as_deref());
-        let blocks = entries.take(most).map(|entry: Result<Entry, _>| {
+        let blocks = entries.take(limit).map(|entry: Result<Entry, _>| {
             let (key, value) = entry?;
             let site = keys::blocked_host(&key);
             let site = site.ok_or_else(|| StoreError::damaged(&key, "it names no host"))?;
@@ -299,7 +299,7 @@ impl<'e> Reader<'e> {
     }
 
     pub(super) fn curve(&self, topic: TopicId) -> Result<Vec<CurvePoint>, StoreError> {
-        let curve: Option<Curve> = self.records.get(&keys::curve(topic))?;
+        let curve: Option<CurveRecord> = self.records.get(&keys::curve(topic))?;
         Ok(curve.unwrap_or_default().into_points())
     }
 
@@ -343,7 +343,7 @@ impl<'q> Portion<'q> {
     }
 
     fn is_full(&self) -> bool {
-        self.sites.len() >= self.query.most || self.looked_at >= SCANNED
+        self.sites.len() >= self.query.limit || self.looked_at >= SCANNED
     }
 
     fn look_at(&mut self, place: SiteCursor) {
@@ -401,10 +401,10 @@ impl SiteQuery {
             Verdict::Irrelevant => VerdictKind::Irrelevant,
             Verdict::Undecided(_) => VerdictKind::Undecided,
         };
-        let (least, most) = self.confidence;
+        let (lowest, highest) = self.confidence;
         let (since, until) = self.judged;
         self.verdict.is_none_or(|wanted| wanted == kind)
-            && (least..=most).contains(&judged.confidence)
+            && (lowest..=highest).contains(&judged.confidence)
             && since.is_none_or(|since| judged.judged_at >= since)
             && until.is_none_or(|until| judged.judged_at <= until)
     }

@@ -106,7 +106,7 @@ impl State {
                 .get_raw(&keys::listed_by(TopicId(number)))?
                 .is_none()
             {
-                upkeep.push_back(Upkeep::found_list(TopicId(number)));
+                upkeep.push_back(Upkeep::create_list(TopicId(number)));
             }
         }
         Ok(Self {
@@ -169,13 +169,13 @@ impl State {
     /// Schedules the trimming of a border that has become too long.
     pub(super) fn trim_border(&mut self, topic: TopicId, border: u64) -> Result<(), StoreError> {
         let open = self.topic(topic)?;
-        let most = open.caps.border_sites;
+        let limit = open.caps.border_sites;
         // Start sites are never dropped, and may exceed the limit.
         let least = self.trimmed_to.get(&topic).copied().unwrap_or_default();
         let trims = |upkeep: &Upkeep| upkeep.trimmed_topic() == Some(topic);
         let is_known = self.upkeep.iter().any(trims);
-        if most > 0 && border > most.max(least) && !is_known {
-            let trim = Upkeep::trim(topic, open.name, open.platforms, most);
+        if limit > 0 && border > limit.max(least) && !is_known {
+            let trim = Upkeep::trim(topic, open.name, open.platforms, limit);
             self.upkeep.push_back(trim);
         }
         Ok(())
@@ -196,10 +196,10 @@ impl State {
             hosts: topic.hosts,
             platforms: topic.platforms,
         };
-        let number = if let Some(TopicNumber(number)) =
+        let number = if let Some(TopicNumber(known)) =
             changes.get::<TopicNumber>(&keys::topic(&topic.name))?
         {
-            TopicId(number)
+            TopicId(known)
         } else {
             let mut store = store(changes)?;
             store.topics += 1;

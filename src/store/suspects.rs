@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::{Engine, Entry};
 use super::keys::{self, kind};
 use super::transaction::{OpenTransaction, Transaction};
-use super::versions::{self, first_form};
+use super::versions::{self, first_format};
 use super::{StoreError, TopicId};
 use crate::web::SiteId;
 
@@ -48,7 +48,7 @@ pub(super) struct Suspicion {
     is_first_out: bool,
 }
 
-first_form!(Suspicion);
+first_format!(Suspicion);
 
 /// All suspects. Nearly always there are none.
 pub(super) struct Suspects(BTreeMap<(TopicId, SiteId), Suspicion>);

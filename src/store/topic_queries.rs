@@ -93,7 +93,7 @@ pub(super) fn judged(
     engine: &dyn Engine,
     topic: TopicId,
     after: u64,
-    most: usize,
+    limit: usize,
     durable: u64,
 ) -> Result<Vec<JudgedSite>, StoreError> {
     let reader = Transaction::new(engine);
@@ -101,7 +101,7 @@ pub(super) fn judged(
     let (after, end) = (keys::sequence(after), keys::sequence(durable));
     for entry in engine.scan(keys::SEQUENCE, Some(&after)) {
         let (key, value) = entry?;
-        if found.len() >= most || key > end {
+        if found.len() >= limit || key > end {
             break;
         }
         let (of, site) = verdict_place(&key, &value)?;

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use super::StoreError;
 use super::engine::{Changes, Engine, Entry};
-use super::versions::{self, Record};
+use super::versions::{self, VersionedRecord};
 
 /// Changes that are not applied yet, over an engine.
 pub(super) struct Transaction<'e, E: ?Sized> {
@@ -45,7 +45,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         self.changes
     }
 
-    pub(super) fn put<R: Record>(&mut self, key: Vec<u8>, record: &R) {
+    pub(super) fn put<R: VersionedRecord>(&mut self, key: Vec<u8>, record: &R) {
         self.command.insert(key, Some(versions::encode(record)));
     }
 
@@ -57,7 +57,7 @@ impl<'e, E: Engine + ?Sized> Transaction<'e, E> {
         self.command.insert(key, None);
     }
 
-    pub(super) fn get<R: Record>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
+    pub(super) fn get<R: VersionedRecord>(&self, key: &[u8]) -> Result<Option<R>, StoreError> {
         let found = self.get_raw(key)?;
         found.map(|value| versions::decode(key, &value)).transpose()
     }

@@ -51,7 +51,7 @@ enum Task {
     Trim {
         topic: Arc<str>,
         platforms: Arc<Platforms>,
-        most: u64,
+        limit: u64,
     },
     /// Verdicts later than this get this time.
     DateVerdicts { now: u64 },
@@ -153,9 +153,9 @@ impl Upkeep {
     }
 
     /// Creates the list of a topic that has none, without regard to host lists.
-    pub(super) fn found_list(topic: TopicId) -> Self {
+    pub(super) fn create_list(topic: TopicId) -> Self {
         let hosts = Arc::default();
-        let cause = Cause::Founded;
+        let cause = Cause::Created;
         Self {
             topic,
             task: Task::List { hosts, cause },
@@ -183,19 +183,19 @@ impl Upkeep {
         }))
     }
 
-    /// Drops the lowest ranked sites of a border of more than `most` sites.
+    /// Drops the lowest ranked sites of a border of more than `limit` sites.
     pub(super) fn trim(
         topic: TopicId,
         name: Arc<str>,
         platforms: Arc<Platforms>,
-        most: u64,
+        limit: u64,
     ) -> Self {
         Self {
             topic,
             task: Task::Trim {
                 topic: name,
                 platforms,
-                most,
+                limit,
             },
             after: Vec::new(),
         }
@@ -239,9 +239,9 @@ impl Upkeep {
             Task::Trim {
                 topic: name,
                 platforms,
-                most,
+                limit,
             } => {
-                let last = trim(changes, topic, platforms, *most, &self.after, || {
+                let last = trim(changes, topic, platforms, *limit, &self.after, || {
                     dropped.count_border(name);
                 })?;
                 self.after = last.unwrap_or_default();
@@ -453,12 +453,12 @@ fn trim(
     changes: OpenTransaction<'_, '_>,
     topic: TopicId,
     platforms: &Platforms,
-    most: u64,
+    limit: u64,
     before: &[u8],
     mut count: impl FnMut(),
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let mut record = topic_record(changes, topic)?;
-    let wanted = most - most / SLACK;
+    let wanted = limit - limit / SLACK;
     let prefix = keys::of_topic(kind::BORDER, topic);
     let before = Some(before).filter(|key| !key.is_empty());
     let lowest: Vec<Entry> = changes

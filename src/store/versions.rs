@@ -1,7 +1,7 @@
 //! How records become bytes, and how those of older versions are read.
 //!
 //! Each record begins with the version of its format. A record with a new format names the previous one
-//! and the step from that one to its own ([`Record::upgrade`]), so that a record of any
+//! and the step from that one to its own ([`VersionedRecord::upgrade`]), so that a record of any
 //! earlier version is read through a chain of such steps. It is written in its latest format the
 //! next time that it changes.
 //!
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 
 /// A record in its latest format.
-pub(super) trait Record: Serialize + DeserializeOwned {
+pub(super) trait VersionedRecord: Serialize + DeserializeOwned {
     /// The version of this format.
     const VERSION: u8;
 
     /// The previous format; [`NoRecord`] if this is the first.
-    type Before: Record;
+    type Before: VersionedRecord;
 
     /// Converts from the previous format.
     fn upgrade(before: Self::Before) -> Self;
@@ -30,7 +30,7 @@ pub(super) trait Record: Serialize + DeserializeOwned {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum NoRecord {}
 
-impl Record for NoRecord {
+impl VersionedRecord for NoRecord {
     const VERSION: u8 = 0;
     type Before = Self;
 
@@ -40,9 +40,9 @@ impl Record for NoRecord {
 }
 
 /// For records that have had one format only.
-macro_rules! first_form {
+macro_rules! first_format {
     ($($record:ty),+ $(,)?) => {$(
-        impl $crate::store::versions::Record for $record {
+        impl $crate::store::versions::VersionedRecord for $record {
             const VERSION: u8 = 1;
             type Before = $crate::store::versions::NoRecord;
 
@@ -52,18 +52,18 @@ macro_rules! first_form {
         }
     )+};
 }
-pub(super) use first_form;
+pub(super) use first_format;
 
-first_form!(u32, u64, Option<u64>, (u64, bool), (u16, String), IpAddr);
+first_format!(u32, u64, Option<u64>, (u64, bool), (u16, String), IpAddr);
 
 /// A record as bytes.
-pub(super) fn encode<R: Record>(record: &R) -> Vec<u8> {
+pub(super) fn encode<R: VersionedRecord>(record: &R) -> Vec<u8> {
     let bytes = postcard::to_extend(record, vec![R::VERSION]);
     bytes.expect("records can be written into memory")
 }
 
 /// A record of this version or of an earlier one.
-pub(super) fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R, StoreError> {
+pub(super) fn decode<R: VersionedRecord>(key: &[u8], bytes: &[u8]) -> Result<R, StoreError> {
     match bytes.split_first() {
         Some((version, rest)) if *version == R::VERSION => {
             postcard::from_bytes(rest).map_err(|error| StoreError::damaged(key, &in_words(&error)))
@@ -104,9 +104,9 @@ mod tests {
         name: String,
     }
 
-    first_form!(First);
+    first_format!(First);
 
-    impl Record for Second {
+    impl VersionedRecord for Second {
         const VERSION: u8 = 2;
         type Before = First;
 
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    impl Record for Third {
+    impl VersionedRecord for Third {
         const VERSION: u8 = 3;
         type Before = Second;
 

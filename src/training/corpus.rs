@@ -15,7 +15,9 @@ use tokio::task::JoinSet;
 
 use crate::classify::{Class, CountedPage, ExampleSite, Lexicon, Translation};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
-use crate::internal::{BreadthFirst, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
+use crate::internal::{
+    BreadthFirstPages, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits,
+};
 use crate::parse::{self, ParseLimits, TermReaders};
 use crate::web::{
     FetchedPage, Fingerprint, PageConfidence, PageKind, PageTerms, ParsedPage, SiteId, SiteVisit,
@@ -38,7 +40,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Limits for reading a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkLimits {
+pub struct CorpusLimits {
     /// Maximum number of pages of each site.
     pub pages_per_site: usize,
     /// Number of sites read concurrently.
@@ -70,7 +72,7 @@ pub struct CorpusSite {
     pub pages: Vec<CountedPage>,
 }
 
-type Walk = Result<Vec<WalkedPage>, FetchError>;
+type SiteWalk = Result<Vec<WalkedPage>, FetchError>;
 
 struct WalkedPage {
     terms: PageTerms,
@@ -100,7 +102,7 @@ impl Corpus {
     pub async fn read(
         fetcher: Arc<dyn Fetcher>,
         labels: &[Label],
-        limits: WalkLimits,
+        limits: CorpusLimits,
         progress: impl FnMut(usize),
     ) -> Self {
         Self::read_in_turn(&[fetcher], labels, limits, progress).await
@@ -111,10 +113,10 @@ impl Corpus {
     pub async fn read_in_turn(
         fetchers: &[Arc<dyn Fetcher>],
         labels: &[Label],
-        limits: WalkLimits,
+        limits: CorpusLimits,
         mut progress: impl FnMut(usize),
     ) -> Self {
-        let mut walked: BTreeMap<usize, Walk> = BTreeMap::new();
+        let mut walked: BTreeMap<usize, SiteWalk> = BTreeMap::new();
         let lexicons = AtomicUsize::new(0);
         let readers = Arc::new(TermReaders::new(move || ReadersLexicon {
             number: lexicons.fetch_add(1, Ordering::Relaxed),
@@ -150,7 +152,7 @@ impl Corpus {
 
     fn from_walks(
         labels: &[Label],
-        walked: BTreeMap<usize, Walk>,
+        walked: BTreeMap<usize, SiteWalk>,
         lexicons: &[ReadersLexicon],
     ) -> Self {
         let mut corpus = Self::default();
@@ -212,9 +214,9 @@ impl Corpus {
 async fn walk(
     fetcher: &dyn Fetcher,
     site: &SiteId,
-    limits: WalkLimits,
+    limits: CorpusLimits,
     readers: &TermReaders<ReadersLexicon>,
-) -> Walk {
+) -> SiteWalk {
     let bounds = WalkerLimits {
         requests: limits.pages_per_site.saturating_mul(REQUESTS_PER_PAGE),
         retries: RETRIES,
@@ -227,7 +229,9 @@ async fn walk(
     let mut last_error = None;
     let mut failures = 0;
     while pages.len() < limits.pages_per_site && walker.requests() < bounds.requests {
-        let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
+        let step = walker
+            .next(&BreadthFirstPages, VisitPhase::BeforeVerdict)
+            .await;
         let Some(step) = step else { break };
         match step {
             WalkStep::Answered { page, fetched } => {

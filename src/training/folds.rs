@@ -12,13 +12,13 @@ use rand_xoshiro::Xoshiro256Plus;
 
 use crate::classify::ExampleSite;
 
-/// Assigns sites to at most `most` folds; each is a list of indices into `sites`.
+/// Assigns sites to at most `max_folds` folds; each is a list of indices into `sites`.
 ///
 /// None if a class has too few groups: the training sites of each fold must include both classes.
 #[must_use]
-pub fn folds(sites: &[ExampleSite<'_>], most: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
+pub fn folds(sites: &[ExampleSite<'_>], max_folds: usize, seed: u64) -> Option<Vec<Vec<usize>>> {
     let (mut target, mut other) = groups(sites);
-    let count = most.min(target.len());
+    let count = max_folds.min(target.len());
     if count < 2 || other.len() < 2 {
         return None;
     }
@@ -84,13 +84,13 @@ mod tests {
         #[test]
         fn every_site_is_tested_once_with_its_group_and_every_fold_tests_targets(
             labels in prop::collection::vec((any::<bool>(), 0_u32..12), 4..60),
-            most in 2_usize..12,
+            max_folds in 2_usize..12,
             seed in any::<u64>(),
         ) {
             let sites: Vec<ExampleSite<'_>> =
                 labels.iter().map(|(target, group)| site(*target, *group)).collect();
-            let Some(folds) = folds(&sites, most, seed) else { return Ok(()) };
-            prop_assert!(folds.len() <= most);
+            let Some(folds) = folds(&sites, max_folds, seed) else { return Ok(()) };
+            prop_assert!(folds.len() <= max_folds);
             let mut all: Vec<usize> = folds.concat();
             all.sort_unstable();
             prop_assert_eq!(all, (0..sites.len()).collect::<Vec<_>>());

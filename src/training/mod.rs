@@ -14,7 +14,7 @@ mod labels;
 mod measures;
 
 pub(crate) use card::Card;
-pub use corpus::{Corpus, WalkLimits};
+pub use corpus::{Corpus, CorpusLimits};
 pub use fit::fit_model;
 pub use folds::folds;
 pub use labels::Labels;

@@ -133,11 +133,11 @@ impl List {
                 Err(ListError::Output(error)) => return Err(failed(error)),
                 written => written?,
             }
-            let file = out
+            let written = out
                 .into_inner()
                 .map_err(|error| failed(error.into_error()))?;
             if attempt == MAX_ATTEMPTS || head().await? == before {
-                break file;
+                break written;
             }
             attempt += 1;
         };
@@ -165,7 +165,7 @@ impl List {
         let query = SiteQuery {
             topic: Some(self.topic),
             after: Some(SiteCursor::Number(after)),
-            most: BATCH,
+            limit: BATCH,
             ..SiteQuery::default()
         };
         let batch = store.find(query).await?;

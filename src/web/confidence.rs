@@ -33,18 +33,12 @@ macro_rules! confidence {
             /// From log-odds: 1 / (1 + e^−x). NaN, which no sum of finite evidence gives, is
             /// neutral.
             #[must_use]
-            pub fn from_log_odds(log_odds: f64) -> Self {
+            pub(crate) fn from_log_odds(log_odds: f64) -> Self {
                 if log_odds.is_nan() {
                     Self::NEUTRAL
                 } else {
                     Self(1.0 / (1.0 + (-log_odds).exp()))
                 }
-            }
-
-            /// ln(p / (1 − p)); infinite at 0 and 1.
-            #[must_use]
-            pub fn log_odds(self) -> f64 {
-                self.0.ln() - self.complement().ln()
             }
 
             /// The probability of the target class.
@@ -78,6 +72,14 @@ confidence! {
     SiteConfidence
 }
 
+impl PageConfidence {
+    /// ln(p / (1 − p)); infinite at 0 and 1.
+    #[must_use]
+    pub(crate) fn log_odds(self) -> f64 {
+        self.0.ln() - self.complement().ln()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn log_odds_and_back() {
         assert_eq!(SiteConfidence::from_log_odds(0.0), SiteConfidence::NEUTRAL);
-        let nine_to_one = SiteConfidence::from_log_odds(9_f64.ln());
+        let nine_to_one = PageConfidence::from_log_odds(9_f64.ln());
         assert!((nine_to_one.get() - 0.9).abs() < 1e-12);
         assert!((nine_to_one.log_odds() - 9_f64.ln()).abs() < 1e-12);
         assert_eq!(

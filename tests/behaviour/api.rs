@@ -362,7 +362,7 @@ fn an_editors_decision_reaches_the_feed_and_training() {
 }
 
 #[test]
-fn a_paused_topic_rests_also_after_a_restart() {
+fn a_paused_topic_stays_paused_after_a_restart() {
     let (_runtime, web, place) = large_place();
     let (mut daemon, client) = started(&place, &web, "[external]\ncrawlers = 4\n");
     daemon.judges("boats");

@@ -11,7 +11,7 @@ use sitescout::config::Settings;
 use sitescout::fetch::Archive;
 use sitescout::lab::{Experiment, Row, TopicResult};
 use sitescout::parse;
-use sitescout::training::{Corpus, Labels, WalkLimits};
+use sitescout::training::{Corpus, CorpusLimits, Labels};
 use sitescout::web::ContentKind;
 
 use crate::reading_path::{self, Digest, Digests};
@@ -163,7 +163,7 @@ fn real_sites_are_judged_as_well_as_we_say() {
     let labels = std::fs::read_to_string(corpora.join("sites.labels.tsv")).expect("the labels");
     let labels = Labels::parse(&labels).expect("labels without mistakes");
     let settings = Settings::default();
-    let limits = WalkLimits {
+    let limits = CorpusLimits {
         pages_per_site: settings.training.pages_per_site,
         sites_at_once: 8,
         parse: LIMITS,

@@ -673,7 +673,7 @@ pub(crate) fn topics(place: &Place, topics: &[(&str, &str)]) {
 }
 
 #[test]
-fn several_topics_are_crawled_for_at_once_each_by_its_own_wishes() {
+fn several_topics_are_crawled_for_at_once_each_with_its_own_settings() {
     let place = Place::new();
     topics(&place, &[("boats", ""), ("few", "wanted = 2")]);
     let web = "--json --models models --web warc:coast.warc.gz --crawlers 2";

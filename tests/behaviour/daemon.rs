@@ -770,7 +770,7 @@ fn a_daemon_whose_loop_is_stuck_does_not_feed_the_watchdog() {
     assert_eq!(daemon.notified.try_iter().filter(is_heartbeat).count(), 0);
     // Once its loop goes on, it is alive again.
     drop(unread);
-    let stuck = daemon.logs("the watchdog is not fed");
+    let stuck = daemon.logs("the watchdog gets no heartbeat");
     assert_eq!(stuck["fields"]["loops"], "topic boats");
     daemon.notifies("WATCHDOG=1");
     assert_eq!(daemon.get("/livez").0, 200);

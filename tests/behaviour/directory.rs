@@ -408,7 +408,10 @@ async fn sites_are_found_in_portions_of_any_size_in_any_order() {
         let store = &fixture.store;
         let all = ["good.example", "bad.test", "parked.org"];
         for most in [1, 2, 3, 4] {
-            let query = SiteQuery { most, ..any_site() };
+            let query = SiteQuery {
+                limit: most,
+                ..any_site()
+            };
             assert_eq!(found(&**store, query.clone()).await, all);
             let newest = SiteQuery {
                 order: SortOrder::Newest,

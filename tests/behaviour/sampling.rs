@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sitescout::config::InternalSettings;
 use sitescout::fetch::Fetcher;
 use sitescout::internal::{
-    BreadthFirst, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase, WaitingPage,
+    BreadthFirstPages, ByVariance, LinkPagesFirst, PageOrdering, PagePriority, VisitPhase,
+    WaitingPage,
 };
-use sitescout::training::{Corpus, Labels, WalkLimits};
+use sitescout::training::{Corpus, CorpusLimits, Labels};
 use sitescout::web::{
     PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
 };
@@ -20,7 +21,7 @@ fn at(path: &str) -> String {
     format!("http://site.example{path}")
 }
 
-fn order(purpose: Purpose) -> SiteVisit {
+fn visit_for(purpose: Purpose) -> SiteVisit {
     SiteVisit {
         purpose,
         fallbacks: Vec::new(),
@@ -30,7 +31,11 @@ fn order(purpose: Purpose) -> SiteVisit {
 
 fn judge(web: ScriptedWeb) -> (SiteReport, Vec<String>) {
     let web = Arc::new(web);
-    let report = visit(&web, order(Purpose::Verdict), InternalSettings::default());
+    let report = visit(
+        &web,
+        visit_for(Purpose::Verdict),
+        InternalSettings::default(),
+    );
     (report, web.asked())
 }
 
@@ -89,9 +94,9 @@ fn a_mute_homepage_decides_nothing_but_leads_on() {
 #[test]
 fn a_skewed_prior_alone_decides_nothing() {
     let web = Arc::new(ScriptedWeb::default().page(SITE, &mute("x", &[])));
-    let mut order = order(Purpose::Verdict);
-    order.prior = sitescout::web::SiteConfidence::new(0.001).expect("a probability");
-    let report = visit(&web, order, InternalSettings::default());
+    let mut planned = visit_for(Purpose::Verdict);
+    planned.prior = sitescout::web::SiteConfidence::new(0.001).expect("a probability");
+    let report = visit(&web, planned, InternalSettings::default());
     let reason = UndecidedReason::NothingSpoke;
     assert_eq!(report.verdict, Verdict::Undecided(reason));
     assert_eq!(report.stop_reason, StopReason::Exhausted);
@@ -231,7 +236,7 @@ fn a_target_that_is_too_many_redirects_away_may_still_be_read() {
         max_redirects: 0,
         ..InternalSettings::default()
     };
-    visit(&web, order(Purpose::Verdict), settings);
+    visit(&web, visit_for(Purpose::Verdict), settings);
     assert_eq!(web.asked(), ["/", "/a", "/b"]);
 }
 
@@ -258,14 +263,14 @@ fn frames_do_not_stand_for_the_whole_site() {
 fn other_spellings_of_the_entrance_are_tried_while_none_answers() {
     let web = Arc::new(ScriptedWeb::default().page("http://else.example/", "x"));
     let fallback = |text: &str| text.parse().expect("an address");
-    let order = SiteVisit {
+    let planned = SiteVisit {
         fallbacks: vec![
             fallback("https://site.example/"),
             fallback("http://www.site.example/"),
         ],
-        ..order(Purpose::Verdict)
+        ..visit_for(Purpose::Verdict)
     };
-    let report = visit(&web, order, InternalSettings::default());
+    let report = visit(&web, planned, InternalSettings::default());
     assert_eq!(web.asked().len(), 3);
     assert_eq!(report.cost.unanswered, 3);
     assert_eq!(report.stop_reason, StopReason::Unreachable);
@@ -278,11 +283,11 @@ fn a_visit_goes_no_further_than_its_reach() {
         .page(&at("/start"), &sailing(0, &["/a"]))
         .page(&at("/a"), &sailing(3, &[]));
     let web = Arc::new(web);
-    let order = SiteVisit {
+    let planned = SiteVisit {
         reach: PageKind::Homepage,
-        ..order(Purpose::Verdict)
+        ..visit_for(Purpose::Verdict)
     };
-    let report = visit(&web, order, InternalSettings::default());
+    let report = visit(&web, planned, InternalSettings::default());
     assert_eq!(web.asked(), ["/", "/start"]);
     assert_eq!(report.verdict, Verdict::Relevant);
 }
@@ -364,7 +369,7 @@ fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
         link_threshold: 6.5,
         ..InternalSettings::default()
     };
-    let report = visit(&web, order(Purpose::VerdictAndLinks), settings);
+    let report = visit(&web, visit_for(Purpose::VerdictAndLinks), settings);
     assert_eq!(report.verdict, Verdict::Relevant);
     assert_eq!(report.frozen_after, Some(2));
     // By hand, with confidences near 1 and 0: the pages weigh 1, 2 + 1, 0 + 1 and 1, and
@@ -405,7 +410,7 @@ fn more_is_read_for_links_while_sites_are_scarce() {
             scarce_link_threshold: 6.0,
             ..InternalSettings::default()
         };
-        let report = visit(&web, order(purpose), settings);
+        let report = visit(&web, visit_for(purpose), settings);
         assert_eq!(report.verdict, Verdict::Relevant);
         (report.steps.len(), report.transversal_links.len())
     };
@@ -422,8 +427,8 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
             .page(&at("/b"), &sailing(4, &[]))
             .page(&at("/links.html"), &sailing(5, &[]));
         let web = Arc::new(web);
-        let order = order(Purpose::VerdictAndLinks);
-        let report = visit_by(&web, order, InternalSettings::default(), page_ordering);
+        let planned = visit_for(Purpose::VerdictAndLinks);
+        let report = visit_by(&web, planned, InternalSettings::default(), page_ordering);
         assert_eq!(report.frozen_after, Some(2));
         web.asked()
     };
@@ -431,7 +436,7 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
     assert_eq!(asked(Arc::new(LinkPagesFirst)), links_first);
     let as_before = ["/", "/a", "/b", "/links.html"];
     assert_eq!(asked(Arc::new(ByVariance)), as_before);
-    assert_eq!(asked(Arc::new(BreadthFirst)), as_before);
+    assert_eq!(asked(Arc::new(BreadthFirstPages)), as_before);
     assert_eq!(
         asked(Arc::new(LastFirst)),
         ["/", "/links.html", "/b", "/a"],
@@ -444,10 +449,6 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
 struct LastFirst;
 
 impl PageOrdering for LastFirst {
-    fn name(&self) -> &'static str {
-        "last first"
-    }
-
     fn rank(&self, page: &WaitingPage<'_>, _: VisitPhase) -> PagePriority {
         PagePriority {
             is_preferred: false,
@@ -465,7 +466,7 @@ fn an_irrelevant_site_is_not_read_on_for_links() {
     let web = Arc::new(web);
     let report = visit(
         &web,
-        order(Purpose::VerdictAndLinks),
+        visit_for(Purpose::VerdictAndLinks),
         InternalSettings::default(),
     );
     assert_eq!(web.asked(), ["/", "/a"]);
@@ -588,8 +589,8 @@ fn read_for_training(web: &Arc<ScriptedWeb>, pages_per_site: usize) -> Corpus {
     runtime.expect("a runtime").block_on(reading)
 }
 
-fn training_limits(pages_per_site: usize) -> WalkLimits {
-    WalkLimits {
+fn training_limits(pages_per_site: usize) -> CorpusLimits {
+    CorpusLimits {
         pages_per_site,
         sites_at_once: 8,
         parse: crate::LIMITS,

@@ -11,7 +11,7 @@ use sitescout::classify::{SiteModel, Thresholds};
 use sitescout::config::{InternalSettings, TrainingSettings};
 use sitescout::fetch::{FetchError, Fetcher};
 use sitescout::internal::{InternalCrawler, LinkPagesFirst, PageOrdering};
-use sitescout::training::{Corpus, Labels, WalkLimits, fit_model};
+use sitescout::training::{Corpus, CorpusLimits, Labels, fit_model};
 use sitescout::web::{FetchedPage, PageUrl, SiteReport, SiteVisit, Transfer};
 
 use crate::LIMITS;
@@ -163,7 +163,7 @@ pub(crate) fn model() -> Arc<SiteModel> {
         }
     }
     let labels = Labels::parse(&labels).expect("labels");
-    let limits = WalkLimits {
+    let limits = CorpusLimits {
         pages_per_site: 25,
         sites_at_once: 8,
         parse: LIMITS,

@@ -940,7 +940,7 @@ async fn rechecks_have_a_share_while_there_are_new_sites() {
         fixture.enter(&["new.example", "newer.test"], false).await;
         let take = async |most, rechecks, is_border_open| {
             let taking = TakeRequest {
-                most,
+                limit: most,
                 rechecks,
                 is_border_open,
                 now,

@@ -263,7 +263,7 @@ fn unseen_sites_are_judged() {
 
 /// One sailing site, judged by all models; and the relevant sites of the small archive for some.
 #[test]
-fn kept_models_open_and_know_their_own() {
+fn kept_models_open_and_classify_their_own_examples() {
     let coast = Coast::new();
     let own = |topic: &str| match topic {
         "astronomy" => Some("stargazers.example"),

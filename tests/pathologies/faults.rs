@@ -147,7 +147,7 @@ host_names! {
 }
 
 /// A request and what the response may depend on.
-pub(super) struct Asked<'a> {
+pub(super) struct Requested<'a> {
     pub(super) request: &'a SeenRequest,
     /// How often the target was requested before.
     pub(super) before: usize,
@@ -157,9 +157,9 @@ pub(super) struct Asked<'a> {
     pub(super) http: SocketAddr,
 }
 
-// === impl Asked ===
+// === impl Requested ===
 
-impl Asked<'_> {
+impl Requested<'_> {
     pub(super) fn path(&self) -> &str {
         let target = self.request.target.as_str();
         target.split_once('?').map_or(target, |(path, _)| path)
@@ -192,8 +192,8 @@ impl Asked<'_> {
 
 impl Fault {
     #[allow(clippy::too_many_lines, reason = "a table with a row for each fault")]
-    pub(super) fn answer(self, asked: &Asked) -> Answer {
-        let html = asked.html();
+    pub(super) fn answer(self, requested: &Requested) -> Answer {
+        let html = requested.html();
         let length = html.len();
         let reset = Then::ResetAfter(Duration::ZERO);
         let reply = match self {
@@ -229,17 +229,17 @@ impl Fault {
                 return Wire::html(&headers, html, moment).into();
             }
             Self::Closes => return Wire::nothing(Then::Close).into(),
-            Self::Flaky if asked.before == 0 => return Wire::nothing(reset).into(),
-            Self::Flaky => asked.page(),
+            Self::Flaky if requested.before == 0 => return Wire::nothing(reset).into(),
+            Self::Flaky => requested.page(),
             Self::EndlessHeaders => {
                 let piece = "X-Endless: header\r\n".repeat(500);
                 return Wire::new("HTTP/1.1 200 OK\r\n", "", for_ever(piece)).into();
             }
             Self::ManyHeaders => {
                 let many = |page: Reply, at| page.header(&format!("X-Header-{at}"), "value");
-                (0..2000).fold(asked.page(), many)
+                (0..2000).fold(requested.page(), many)
             }
-            Self::HugeHeader => asked.page().header("X-Huge", &"a".repeat(1024 * 1024)),
+            Self::HugeHeader => requested.page().header("X-Huge", &"a".repeat(1024 * 1024)),
             Self::EndlessBody => {
                 let piece = "<p>endless</p>\n".repeat(1000);
                 let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
@@ -276,7 +276,7 @@ impl Fault {
             Self::EarlyHints => {
                 let interim = "HTTP/1.1 100 Continue\r\n\r\n\
                                HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
-                let head = [interim.as_bytes(), &asked.page().head()].concat();
+                let head = [interim.as_bytes(), &requested.page().head()].concat();
                 return Wire::new(head, html, Then::NextRequest).into();
             }
             Self::Upgrade => {
@@ -291,7 +291,7 @@ impl Fault {
                 );
                 return Wire::new(head, html, Then::NextRequest).into();
             }
-            Self::WrongEncoding => asked.page().header("Content-Encoding", "gzip"),
+            Self::WrongEncoding => requested.page().header("Content-Encoding", "gzip"),
             Self::RawDeflate => {
                 Reply::html(raw_deflate(html.as_bytes())).header("Content-Encoding", "deflate")
             }
@@ -299,7 +299,7 @@ impl Fault {
                 &b"<title>Caf\xe9 \x96 \xdcbersicht</title><p>Gr\xfc\xdfe aus K\xf6ln, 5 \x80</p>"
                     [..],
             ),
-            Self::BinaryAsHtml if asked.path() == "/elf" => {
+            Self::BinaryAsHtml if requested.path() == "/elf" => {
                 Reply::html(noise(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0", 65_536))
             }
             Self::BinaryAsHtml => {
@@ -311,40 +311,46 @@ impl Fault {
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
                 return Wire::new(head, "", for_ever(noise(&[0], 16_384))).into();
             }
-            Self::RedirectLoop if asked.path() == "/b" => Reply::redirect("/"),
+            Self::RedirectLoop if requested.path() == "/b" => Reply::redirect("/"),
             Self::RedirectLoop => Reply::redirect("/b"),
-            Self::RedirectSelf => Reply::redirect(&asked.request.target),
+            Self::RedirectSelf => Reply::redirect(&requested.request.target),
             Self::RedirectChain => {
-                let step: u64 = asked.path().trim_start_matches('/').parse().unwrap_or(0);
+                let step: u64 = requested
+                    .path()
+                    .trim_start_matches('/')
+                    .parse()
+                    .unwrap_or(0);
                 Reply::redirect(&format!("/{}", step + 1))
             }
-            Self::RedirectToPrivate => Reply::redirect(&private_address(asked)),
+            Self::RedirectToPrivate => Reply::redirect(&private_address(requested)),
             Self::RedirectToFile => Reply::redirect("file:///etc/passwd"),
             Self::RedirectToData => Reply::redirect("data:text/html,x"),
             Self::RedirectWithoutLocation => Reply::status(302),
             Self::RedirectToPort => Reply::redirect("http://page.example:22/"),
-            Self::Soft404 if asked.path() == "/" => asked.page_to(&["/lost", "/gone", "/moved"]),
+            Self::Soft404 if requested.path() == "/" => {
+                requested.page_to(&["/lost", "/gone", "/moved"])
+            }
             Self::Soft404 => {
                 let body = "<title>Page not found</title>\
                             <h1>404</h1><p>Sorry, this page was not found.</p><a href=\"/\">Home</a>";
                 Reply::html(body)
             }
-            Self::CookieWall if asked.request.header("Cookie").is_some() => asked.page(),
+            Self::CookieWall if requested.request.header("Cookie").is_some() => requested.page(),
             Self::CookieWall => Reply::redirect("/?c=1").header("Set-Cookie", "c=1; Path=/"),
             Self::Calendar => {
-                let month: u64 = asked
+                let month: u64 = requested
                     .query("month")
                     .and_then(|n| n.parse().ok())
                     .unwrap_or(0);
-                asked.page_to(&[&format!("/cal?month={}", month + 1)])
+                requested.page_to(&[&format!("/cal?month={}", month + 1)])
             }
             Self::Sessions => {
-                let session = scatter(asked.serial);
+                let session = scatter(requested.serial);
                 let links = [
                     format!("/s/{session:016x}/page"),
                     format!("/page;jsessionid={session:016X}"),
                 ];
-                asked.page_to(&[&links[0], &links[1]])
+                requested.page_to(&[&links[0], &links[1]])
             }
             Self::Throttled429 => Reply::status(429).header("Retry-After", "3600"),
             Self::Throttled503 => Reply::status(503).header("Retry-After", &date_in_an_hour()),
@@ -379,9 +385,9 @@ fn image() -> Wire {
     Wire::new(head, piece, then)
 }
 
-fn private_address(asked: &Asked) -> String {
-    let port = asked.http.port();
-    match asked.path() {
+fn private_address(requested: &Requested) -> String {
+    let port = requested.http.port();
+    match requested.path() {
         "/loopback" => format!("http://127.0.0.1:{port}/"),
         "/mapped" => format!("http://[::ffff:127.0.0.1]:{port}/"),
         _ => "http://10.0.0.1/".to_owned(),

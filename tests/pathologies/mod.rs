@@ -78,7 +78,7 @@ pub(crate) use robots::RobotsFault;
 pub(crate) use tls::TlsFault;
 
 use answers::{Answer, Then, Wire};
-use faults::Asked;
+use faults::Requested;
 use journal::{InFlight, Journal};
 use tls::Certificates;
 
@@ -217,30 +217,30 @@ impl World {
             let reply = script(&request.target, before);
             return (Answer::Reply(reply), in_flight);
         }
-        let asked = Asked {
+        let requested = Requested {
             request,
             before,
             serial,
             http: self.http,
         };
-        (answer(&asked), in_flight)
+        (answer(&requested), in_flight)
     }
 }
 
-fn answer(asked: &Asked) -> Answer {
-    let host = &asked.request.host;
+fn answer(requested: &Requested) -> Answer {
+    let host = &requested.request.host;
     if let Some(fault) = RobotsFault::of_host(host) {
-        return fault.answer(asked);
+        return fault.answer(requested);
     }
-    if asked.path() == "/robots.txt" {
+    if requested.path() == "/robots.txt" {
         return Reply::status(404).into();
     }
     if TlsFault::of_host(host) == Some(TlsFault::TinyRecords) {
         return Wire::html("Connection: close\r\n", "", Then::Records(b'x')).into();
     }
     match Fault::of_host(host) {
-        Some(fault) => fault.answer(asked),
-        None => asked.page().into(),
+        Some(fault) => fault.answer(requested),
+        None => requested.page().into(),
     }
 }
 

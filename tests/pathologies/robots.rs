@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::answers::{Answer, FOR_EVER, Reply, Then, Wire};
 use super::bodies::{CHALLENGE, RULES_BOMB, gzip, noise, page};
-use super::faults::{Asked, endless_interim};
+use super::faults::{Requested, endless_interim};
 
 host_names! {
     /// What happens to a request for robots.txt.
@@ -93,10 +93,10 @@ host_names! {
 const RULES: &str = "User-agent: *\nDisallow: /private\n";
 
 impl RobotsFault {
-    pub(super) fn answer(self, asked: &Asked) -> Answer {
-        let path = asked.path();
+    pub(super) fn answer(self, requested: &Requested) -> Answer {
+        let path = requested.path();
         if path == "/robots.txt" {
-            return self.robots(&asked.request.host);
+            return self.robots(&requested.request.host);
         }
         // The rest of the chains.
         let step = path
@@ -106,8 +106,8 @@ impl RobotsFault {
             (Self::FiveRedirects, Some(step)) => chain(step, 5).into(),
             (Self::SixRedirects, Some(step)) => chain(step, 6).into(),
             (Self::RedirectLoop, Some(_)) => Reply::redirect("/robots.txt").into(),
-            (Self::EvilWildcards, _) => linked(asked, &evil_path()).into(),
-            _ => linked(asked, "/").into(),
+            (Self::EvilWildcards, _) => linked(requested, &evil_path()).into(),
+            _ => linked(requested, "/").into(),
         }
     }
 
@@ -175,8 +175,8 @@ fn challenge(status: u16) -> Reply {
 }
 
 /// A page that links to what the rules are about.
-fn linked(asked: &Asked, link: &str) -> Reply {
-    asked.page_to(&["/private", "/public", link])
+fn linked(requested: &Requested, link: &str) -> Reply {
+    requested.page_to(&["/private", "/public", link])
 }
 
 /// A redirect to the next step, or rules at the last.

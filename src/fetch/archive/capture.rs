@@ -11,7 +11,7 @@ use crate::fetch::body::Body;
 use crate::fetch::head::{Head, HeadError};
 use crate::web::{FetchedPage, PageUrl, Transfer};
 
-use super::record::{Block, Record};
+use super::record::{ArchiveRecord, RecordBlock};
 use super::scan::MAX_HTTP_HEAD_BYTES;
 use super::stream::Position;
 
@@ -66,7 +66,7 @@ impl CaptureKind {
 
 impl Capture {
     pub(super) fn new(
-        record: &Record,
+        record: &ArchiveRecord,
         kind: CaptureKind,
         url: PageUrl,
         status: Option<StatusCode>,
@@ -109,7 +109,7 @@ fn http_status(line: &str) -> Option<StatusCode> {
 }
 
 /// A hash of the record's payload digest; zero if it has none.
-fn digest(record: &Record) -> u64 {
+fn digest(record: &ArchiveRecord) -> u64 {
     record
         .field("warc-payload-digest")
         .map_or(0, |digest| xxh3_64(digest.trim().as_bytes()))
@@ -134,7 +134,9 @@ fn timestamp(date: &str) -> u64 {
 
 /// Reads the head of the final response: `100 Continue` and `103 Early Hints` may come
 /// before it (RFC 9110, section 15.2). Nothing if there is no HTTP in the block.
-pub(super) fn read_http_head(block: &mut Block<'_>) -> io::Result<Option<(StatusCode, Head)>> {
+pub(super) fn read_http_head(
+    block: &mut RecordBlock<'_>,
+) -> io::Result<Option<(StatusCode, Head)>> {
     loop {
         let head = match Head::read(block, MAX_HTTP_HEAD_BYTES) {
             Ok(head) => head,
@@ -151,8 +153,8 @@ pub(super) fn read_http_head(block: &mut Block<'_>) -> io::Result<Option<(Status
 
 /// Reads the block of a response.
 pub(super) fn read_response(
-    record: &Record,
-    block: &mut Block<'_>,
+    record: &ArchiveRecord,
+    block: &mut RecordBlock<'_>,
     url: &PageUrl,
     body_limit: usize,
 ) -> io::Result<Option<FetchedPage>> {
@@ -167,8 +169,8 @@ pub(super) fn read_response(
 
 /// Reads the block of a resource, which is the content itself.
 pub(super) fn read_resource(
-    record: &Record,
-    block: &mut Block<'_>,
+    record: &ArchiveRecord,
+    block: &mut RecordBlock<'_>,
     url: &PageUrl,
     body_limit: usize,
 ) -> FetchedPage {
@@ -201,7 +203,7 @@ fn page(url: &PageUrl, status: StatusCode, headers: HeaderMap, body: Body) -> Fe
 }
 
 /// Reads up to the limit; what was read before an error is kept.
-fn read_body(block: &mut Block<'_>, limit: usize) -> Body {
+fn read_body(block: &mut RecordBlock<'_>, limit: usize) -> Body {
     let mut bytes = Vec::new();
     let read = block.take(limit as u64).read_to_end(&mut bytes);
     let is_all_read = block.left() == 0 || block.fill_buf().is_ok_and(<[u8]>::is_empty);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tracing::{debug, warn};
 
-use super::index::{Entry, Index};
-use super::problem::{ArchiveError, Problem, ProblemKind};
-use super::record::Record;
+use super::index::{Index, IndexEntry};
+use super::problem::{ArchiveError, ArchiveProblem, ArchiveProblemKind};
+use super::record::ArchiveRecord;
 use super::stream::{ArchiveSource, ArchiveStream};
 
 /// An open archive file.
@@ -65,25 +65,28 @@ impl ArchiveFile {
         ))
     }
 
-    pub(super) fn damaged(&self, entry: &Entry, kind: ProblemKind) -> ArchiveError {
+    pub(super) fn damaged(&self, entry: &IndexEntry, kind: ArchiveProblemKind) -> ArchiveError {
         ArchiveError::Damaged {
             path: self.path.clone(),
             problem: self.problem(entry, kind),
         }
     }
 
-    pub(super) fn problem(&self, entry: &Entry, kind: ProblemKind) -> Problem {
-        Problem {
+    pub(super) fn problem(&self, entry: &IndexEntry, kind: ArchiveProblemKind) -> ArchiveProblem {
+        ArchiveProblem {
             offset: entry.position.file_offset(self.source.compression),
             kind,
         }
     }
 
     /// A record that the index knows, and the stream in which its block comes next.
-    pub(super) fn record_at(&self, entry: &Entry) -> Result<(Record, ArchiveStream), ArchiveError> {
+    pub(super) fn record_at(
+        &self,
+        entry: &IndexEntry,
+    ) -> Result<(ArchiveRecord, ArchiveStream), ArchiveError> {
         let stream = self.source.stream_at(entry.position);
         let mut stream = stream.map_err(|error| self.unreadable(error))?;
-        match Record::read(&mut stream) {
+        match ArchiveRecord::read(&mut stream) {
             Ok(Some(record)) => Ok((record, stream)),
             Ok(None) => Err(self.changed()),
             Err((_, kind)) => Err(self.damaged(entry, kind)),

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::web::{CANONICAL_FORM, SiteId};
 
 use super::capture::{Capture, CaptureKind};
-use super::problem::{Problem, ProblemKind};
+use super::problem::{ArchiveProblem, ArchiveProblemKind};
 use super::scan::Scan;
 use super::stream::{ArchiveSource, Compression, Position};
 
@@ -42,21 +42,21 @@ pub(super) struct Index {
     /// Every site of the archive.
     pub(super) sites: Vec<String>,
     /// One for each capture of a page, in the order of the file.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<IndexEntry>,
     /// Records of all types.
     pub(super) records: u64,
     /// Records that captured something other than a page, by scheme.
     pub(super) other_schemes: BTreeMap<String, u64>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ArchiveProblem>,
     /// Problems beyond those listed.
     pub(super) more_problems: u64,
     /// The first damage, listed or not.
-    pub(super) first_damage: Option<Problem>,
+    pub(super) first_damage: Option<ArchiveProblem>,
 }
 
 /// Where one capture lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     /// The `PageKey` of the page.
     pub(super) key: u64,
     /// Which of the index's sites the page belongs to.
@@ -114,7 +114,7 @@ impl Index {
                 self.sites.push(site.as_str().to_owned());
                 next
             });
-        self.entries.push(Entry {
+        self.entries.push(IndexEntry {
             key: capture.url.key().get(),
             site,
             position: capture.position,
@@ -128,7 +128,7 @@ impl Index {
     }
 
     /// A file of garbage has a problem at every byte, so the list is limited.
-    fn note(&mut self, problem: Option<Problem>) {
+    fn note(&mut self, problem: Option<ArchiveProblem>) {
         let Some(problem) = problem else { return };
         if problem.kind.is_damage() && self.first_damage.is_none() {
             self.first_damage = Some(problem.clone());
@@ -146,9 +146,9 @@ impl Index {
             .filter(|[one, next]| one.position.member == next.position.member)
             .count();
         if compression != Compression::None && shared * 2 > self.entries.len() {
-            self.problems.push(Problem {
+            self.problems.push(ArchiveProblem {
                 offset: 0,
-                kind: ProblemKind::OneMember,
+                kind: ArchiveProblemKind::OneMember,
             });
         }
     }
@@ -193,9 +193,9 @@ fn index_path(archive: &Path) -> PathBuf {
     name.into()
 }
 
-// === impl Entry ===
+// === impl IndexEntry ===
 
-impl Entry {
+impl IndexEntry {
     /// Whether the record itself holds what the page shows.
     pub(super) fn is_content(&self) -> bool {
         !self.is_revisit && !self.leads_to_itself

@@ -36,9 +36,9 @@ use super::{FetchError, Fetcher};
 pub(crate) use capture::Capture;
 use capture::{not_found, read_http_head, read_resource, read_response};
 use file::ArchiveFile;
-use index::{Entry, MAX_PROBLEMS};
+use index::{IndexEntry, MAX_PROBLEMS};
 pub use problem::ArchiveError;
-pub(crate) use problem::{Problem, ProblemKind};
+pub(crate) use problem::{ArchiveProblem, ArchiveProblemKind};
 use record::RecordType;
 use scan::Scan;
 
@@ -52,21 +52,21 @@ pub struct Archive {
 struct Inner {
     files: Vec<ArchiveFile>,
     /// Sorted by key; captures of one page in the order in which they are to be tried.
-    captures: Vec<(Entry, u32)>,
+    captures: Vec<(IndexEntry, u32)>,
     /// For revisits: where in `captures` a payload digest was seen first.
     by_digest: HashMap<u64, usize>,
     /// Pages of each site; a page counts once, however often it was captured.
     sites: BTreeMap<SiteId, u64>,
     records: u64,
     other_schemes: BTreeMap<String, u64>,
-    problems: Vec<(PathBuf, Problem)>,
+    problems: Vec<(PathBuf, ArchiveProblem)>,
     more_problems: u64,
-    first_damage: Option<(PathBuf, Problem)>,
+    first_damage: Option<(PathBuf, ArchiveProblem)>,
     body_limit: usize,
 }
 
 /// As documented above.
-const _: () = assert!(size_of::<(Entry, u32)>() == 72);
+const _: () = assert!(size_of::<(IndexEntry, u32)>() == 72);
 
 // === impl Archive ===
 
@@ -123,7 +123,7 @@ impl Archive {
 
     /// The first damage of the first damaged file; it may be beyond the problems listed.
     #[must_use]
-    pub fn first_damage(&self) -> Option<(&Path, &Problem)> {
+    pub fn first_damage(&self) -> Option<(&Path, &ArchiveProblem)> {
         let (path, problem) = self.inner.first_damage.as_ref()?;
         Some((path, problem))
     }
@@ -136,7 +136,7 @@ impl Archive {
 
     /// The problems, file by file; at most a thousand of one file.
     #[must_use]
-    pub fn problems(&self) -> &[(PathBuf, Problem)] {
+    pub fn problems(&self) -> &[(PathBuf, ArchiveProblem)] {
         &self.inner.problems
     }
 
@@ -249,7 +249,7 @@ impl Inner {
         }
     }
 
-    fn captures_of(&self, key: u64) -> &[(Entry, u32)] {
+    fn captures_of(&self, key: u64) -> &[(IndexEntry, u32)] {
         let start = self.captures.partition_point(|(entry, _)| entry.key < key);
         let end = self.captures.partition_point(|(entry, _)| entry.key <= key);
         &self.captures[start..end]
@@ -259,7 +259,7 @@ impl Inner {
     /// key, or a revisit of something that is not here.
     fn read_capture(
         &self,
-        (entry, file): &(Entry, u32),
+        (entry, file): &(IndexEntry, u32),
         url: &PageUrl,
     ) -> Result<Option<FetchedPage>, ArchiveError> {
         if entry.is_revisit {
@@ -293,7 +293,7 @@ impl Inner {
     /// status 304 gets those of the original.
     fn read_revisit(
         &self,
-        (entry, file): (&Entry, u32),
+        (entry, file): (&IndexEntry, u32),
         url: &PageUrl,
     ) -> Result<Option<FetchedPage>, ArchiveError> {
         let Some(original) = self.original_of(entry) else {
@@ -318,8 +318,8 @@ impl Inner {
 
     /// The capture that a revisit refers to: of the page and time it names; else the latest
     /// of that page before it, or the first after; else any with the same payload digest.
-    fn original_of(&self, revisit: &Entry) -> Option<&(Entry, u32)> {
-        let is_same_payload = |other: &Entry| {
+    fn original_of(&self, revisit: &IndexEntry) -> Option<&(IndexEntry, u32)> {
+        let is_same_payload = |other: &IndexEntry| {
             revisit.digest == 0 || other.digest == 0 || other.digest == revisit.digest
         };
         // The newest comes first.
@@ -356,8 +356,9 @@ impl Inner {
 
     fn remark_lost_revisits(&mut self) {
         let is_lost =
-            |(entry, _): &&(Entry, u32)| entry.is_revisit && self.original_of(entry).is_none();
-        let mut lost: Vec<(Entry, u32)> = self.captures.iter().filter(is_lost).copied().collect();
+            |(entry, _): &&(IndexEntry, u32)| entry.is_revisit && self.original_of(entry).is_none();
+        let mut lost: Vec<(IndexEntry, u32)> =
+            self.captures.iter().filter(is_lost).copied().collect();
         lost.sort_by_key(|(entry, file)| (*file, entry.position));
         for (at, (entry, file)) in lost.iter().enumerate() {
             if at == MAX_PROBLEMS {
@@ -367,7 +368,7 @@ impl Inner {
             let file = &self.files[*file as usize];
             let record = file.record_at(entry).ok();
             let url = record.and_then(|(record, _)| record.address("warc-target-uri"));
-            let kind = ProblemKind::LostRevisit(url.unwrap_or_default());
+            let kind = ArchiveProblemKind::LostRevisit(url.unwrap_or_default());
             self.problems
                 .push((file.path.clone(), file.problem(entry, kind)));
         }

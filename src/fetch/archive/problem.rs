@@ -40,23 +40,23 @@ pub enum ArchiveError {
         /// The file.
         path: PathBuf,
         /// The first problem met.
-        problem: Problem,
+        problem: ArchiveProblem,
     },
 }
 
 /// Something wrong at a place of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct ArchiveProblem {
     /// Bytes from the start of the file: of the record in a plain archive, of its
     /// compressed member in a gzip or zstd archive.
     pub(crate) offset: u64,
     /// What is wrong.
-    pub kind: ProblemKind,
+    pub kind: ArchiveProblemKind,
 }
 
 /// What can be wrong with a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProblemKind {
+pub enum ArchiveProblemKind {
     /// Damage: the compressed data is broken or ends early.
     Compression(String),
     /// Damage: there should be a record here, but no version line is.
@@ -82,7 +82,7 @@ pub enum ProblemKind {
     OneMember,
 }
 
-impl ProblemKind {
+impl ArchiveProblemKind {
     /// Whether bytes are missing or cannot be trusted.
     #[must_use]
     pub fn is_damage(&self) -> bool {
@@ -97,13 +97,13 @@ impl ProblemKind {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ArchiveProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}: {}", self.offset, self.kind)
     }
 }
 
-impl fmt::Display for ProblemKind {
+impl fmt::Display for ArchiveProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Compression(reason) => write!(f, "the compressed data is broken ({reason})"),

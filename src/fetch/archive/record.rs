@@ -7,21 +7,21 @@ use std::io::{self, BufRead, Read};
 
 use crate::fetch::head::{Head, HeadError};
 
-use super::problem::ProblemKind;
+use super::problem::ArchiveProblemKind;
 use super::stream::{ArchiveStream, Position, read_buffered};
 
 /// Maximum length of a header; no known writer exceeds it.
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
 
 /// A record whose fields have been read and whose block is next in the stream.
-pub(super) struct Record {
+pub(super) struct ArchiveRecord {
     pub(super) position: Position,
     pub(super) length: u64,
     head: Head,
 }
 
 /// The block of a record; ends where the record says, whatever follows.
-pub(super) struct Block<'a> {
+pub(super) struct RecordBlock<'a> {
     stream: &'a mut ArchiveStream,
     left: u64,
 }
@@ -35,15 +35,15 @@ pub(super) enum RecordType {
     Other,
 }
 
-// === impl Record ===
+// === impl ArchiveRecord ===
 
-impl Record {
+impl ArchiveRecord {
     /// Reads the next record's fields, or nothing at the end of the archive.
     ///
     /// An error includes the position of the problem.
     pub(super) fn read(
         stream: &mut ArchiveStream,
-    ) -> Result<Option<Self>, (Position, ProblemKind)> {
+    ) -> Result<Option<Self>, (Position, ArchiveProblemKind)> {
         let position = match skip_line_ends(stream) {
             Ok(true) => stream.position(),
             Ok(false) => return Ok(None),
@@ -54,12 +54,12 @@ impl Record {
             Err(error) => return Err((position, head_problem(error))),
         };
         if !is_version_line(&head.first_line) {
-            return Err((position, ProblemKind::NoRecord));
+            return Err((position, ArchiveProblemKind::NoRecord));
         }
         let length = head.text("content-length");
         let Some(length) = length.and_then(|text| text.trim().parse().ok()) else {
             let reason = "Content-Length is missing or not a number".to_owned();
-            return Err((position, ProblemKind::Header(reason)));
+            return Err((position, ArchiveProblemKind::Header(reason)));
         };
         Ok(Some(Self {
             position,
@@ -99,8 +99,8 @@ impl Record {
             .is_none_or(|value| value.to_ascii_lowercase().starts_with("application/http"))
     }
 
-    pub(super) fn block<'a>(&self, stream: &'a mut ArchiveStream) -> Block<'a> {
-        Block {
+    pub(super) fn block<'a>(&self, stream: &'a mut ArchiveStream) -> RecordBlock<'a> {
+        RecordBlock {
             stream,
             left: self.length,
         }
@@ -130,28 +130,28 @@ fn is_version_line(line: &str) -> bool {
         .is_some_and(|version| version.starts_with("1.") || version.starts_with("0."))
 }
 
-pub(super) fn compression(error: &io::Error) -> ProblemKind {
-    ProblemKind::Compression(match error.kind() {
+pub(super) fn compression(error: &io::Error) -> ArchiveProblemKind {
+    ArchiveProblemKind::Compression(match error.kind() {
         io::ErrorKind::UnexpectedEof => "it ends in the middle".to_owned(),
         _ => error.to_string(),
     })
 }
 
-fn head_problem(error: HeadError) -> ProblemKind {
+fn head_problem(error: HeadError) -> ArchiveProblemKind {
     match error {
         HeadError::Read(error) => compression(&error),
         HeadError::Unfinished(head) | HeadError::TooLong(_, head)
             if !is_version_line(&head.first_line) =>
         {
-            ProblemKind::NoRecord
+            ArchiveProblemKind::NoRecord
         }
-        other => ProblemKind::Header(other.to_string()),
+        other => ArchiveProblemKind::Header(other.to_string()),
     }
 }
 
-// === impl Block ===
+// === impl RecordBlock ===
 
-impl Block<'_> {
+impl RecordBlock<'_> {
     /// Passes over the rest.
     pub(super) fn skip(&mut self) -> io::Result<()> {
         while self.left > 0 {
@@ -175,7 +175,7 @@ impl Block<'_> {
     }
 }
 
-impl BufRead for Block<'_> {
+impl BufRead for RecordBlock<'_> {
     /// Empty at the end of the block, and also where the next record begins too early.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.left == 0 {
@@ -197,7 +197,7 @@ impl BufRead for Block<'_> {
     }
 }
 
-impl Read for Block<'_> {
+impl Read for RecordBlock<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         read_buffered(self, out)
     }

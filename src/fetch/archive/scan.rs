@@ -8,8 +8,8 @@ use std::io;
 use crate::web::{PageUrl, UrlError};
 
 use super::capture::{Capture, CaptureKind, read_http_head};
-use super::problem::{Problem, ProblemKind};
-use super::record::{Block, Record, RecordType, compression};
+use super::problem::{ArchiveProblem, ArchiveProblemKind};
+use super::record::{ArchiveRecord, RecordBlock, RecordType, compression};
 use super::salvage::MAX_TRIES;
 use super::stream::{ArchiveSource, ArchiveStream, Compression, Position};
 
@@ -24,7 +24,7 @@ pub(super) struct Scan<'a> {
     /// How many more places may be tried after damage.
     tries: u32,
     /// Still to be reported: the tries are used up.
-    gave_up: Option<Problem>,
+    gave_up: Option<ArchiveProblem>,
 }
 
 /// What one step of the pass found.
@@ -37,7 +37,7 @@ pub(super) struct Scanned {
     /// The scheme of a record that captured something other than a page: `ftp`, `dns`.
     pub(super) other_scheme: Option<String>,
     /// What is wrong here.
-    pub(super) problem: Option<Problem>,
+    pub(super) problem: Option<ArchiveProblem>,
 }
 
 impl<'a> Scan<'a> {
@@ -66,13 +66,13 @@ impl<'a> Scan<'a> {
             None => None,
         };
         if self.tries == 0 && self.stream.is_none() {
-            self.gave_up = Some(self.problem(damaged, ProblemKind::GaveUp));
+            self.gave_up = Some(self.problem(damaged, ArchiveProblemKind::GaveUp));
         }
         Ok(())
     }
 
-    fn problem(&self, position: Position, kind: ProblemKind) -> Problem {
-        Problem {
+    fn problem(&self, position: Position, kind: ArchiveProblemKind) -> ArchiveProblem {
+        ArchiveProblem {
             offset: position.file_offset(self.source.compression),
             kind,
         }
@@ -85,7 +85,7 @@ impl<'a> Scan<'a> {
                 ..Scanned::default()
             }));
         };
-        let record = match Record::read(stream) {
+        let record = match ArchiveRecord::read(stream) {
             Ok(Some(record)) => record,
             Ok(None) => {
                 self.stream = None;
@@ -109,7 +109,7 @@ impl<'a> Scan<'a> {
         let damage = match pass_over(self.source, &mut block) {
             Err(error) => Some(compression(&error)),
             Ok(0) => None,
-            Ok(missing) => Some(ProblemKind::Truncated {
+            Ok(missing) => Some(ArchiveProblemKind::Truncated {
                 announced: record.length,
                 found: record.length - missing,
             }),
@@ -135,7 +135,7 @@ impl Iterator for Scan<'_> {
 
 /// Skips the rest of a block and returns how many announced bytes are missing. Where a plain file is
 /// too short nothing is skipped, or wrong lengths would make the pass read the file again and again.
-fn pass_over(source: &ArchiveSource, block: &mut Block<'_>) -> io::Result<u64> {
+fn pass_over(source: &ArchiveSource, block: &mut RecordBlock<'_>) -> io::Result<u64> {
     if source.compression == Compression::None {
         let there = source.size()?.saturating_sub(block.position().inside);
         if block.left() > there {
@@ -148,10 +148,10 @@ fn pass_over(source: &ArchiveSource, block: &mut Block<'_>) -> io::Result<u64> {
 
 /// Returns what the record captured, if anything, or why it cannot be used.
 fn read_capture(
-    record: &Record,
-    block: &mut Block<'_>,
+    record: &ArchiveRecord,
+    block: &mut RecordBlock<'_>,
     scanned: &mut Scanned,
-) -> Result<(), ProblemKind> {
+) -> Result<(), ArchiveProblemKind> {
     let kind = match record.record_type() {
         RecordType::Response => CaptureKind::Response,
         RecordType::Resource => CaptureKind::Resource,
@@ -160,14 +160,14 @@ fn read_capture(
     };
     let address = record
         .address("warc-target-uri")
-        .ok_or_else(|| ProblemKind::Address("WARC-Target-URI is missing".to_owned()))?;
+        .ok_or_else(|| ArchiveProblemKind::Address("WARC-Target-URI is missing".to_owned()))?;
     let url: PageUrl = match address.parse() {
         Ok(url) => url,
         Err(UrlError::Scheme(scheme)) => {
             scanned.other_scheme = Some(scheme);
             return Ok(());
         }
-        Err(error) => return Err(ProblemKind::Address(error.to_string())),
+        Err(error) => return Err(ArchiveProblemKind::Address(error.to_string())),
     };
     let has_http = record.is_http() && kind != CaptureKind::Resource;
     // A block that cannot be read is reported when it is skipped.
@@ -177,7 +177,7 @@ fn read_capture(
         None
     };
     if kind == CaptureKind::Response && http.is_none() {
-        return Err(ProblemKind::NoHttp);
+        return Err(ArchiveProblemKind::NoHttp);
     }
     let (status, head) = http.unzip();
     let head = head.unwrap_or_default();

@@ -507,8 +507,8 @@ impl Client {
         let memory = body.working_memory(&content);
         let is_small = body.bytes.len() <= SMALL_WIRE_BYTES && memory <= SMALL_MEMORY;
         let units = u32::try_from(memory.div_ceil(DECODING_UNIT)).unwrap_or(u32::MAX);
-        let memory = Arc::clone(&self.decoding).acquire_many_owned(units).await;
-        let memory = memory.expect("the semaphore is never closed");
+        let permit = Arc::clone(&self.decoding).acquire_many_owned(units).await;
+        let permit = permit.expect("the semaphore is never closed");
         // An ordinary page is decoded here. One that turns out large is decoded again on the
         // blocking pool.
         if is_small {
@@ -521,7 +521,7 @@ impl Client {
         let turn = turn.expect("the semaphore is never closed");
         let decoding = tokio::task::spawn_blocking(move || {
             let decoded = body.decode(&content, limit);
-            drop((memory, turn));
+            drop((permit, turn));
             decoded
         });
         match decoding.await {

@@ -153,7 +153,7 @@ impl Connections {
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             return ConnectionPermit::new(permit, &self.gauge);
         }
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = WaitingForPermit::new(&self.waiting);
         self.close_oldest();
         let permit = permits.acquire_owned().await;
         ConnectionPermit::new(permit.expect("the semaphore is never closed"), &self.gauge)
@@ -263,16 +263,16 @@ async fn reap(connections: Arc<Connections>) {
 }
 
 /// Counts one waiting request until dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingForPermit<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingForPermit<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::AcqRel);
         Self(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingForPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

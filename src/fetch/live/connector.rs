@@ -68,8 +68,8 @@ pub(super) struct Route {
     is_paced: bool,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 // === impl Connector ===
 
@@ -283,12 +283,12 @@ impl Connector {
     ) -> Result<Connection, FetchError> {
         let meter = Meter::new(self.limits.header_bytes);
         let stream = Metered::new(stream, Arc::clone(&meter));
-        let stream: Box<dyn Stream> = if route.by_proxy && route.tls {
+        let stream: Box<dyn ByteStream> = if route.by_proxy && route.tls {
             Box::new(self.tunnel(page, stream).await?)
         } else {
             Box::new(stream)
         };
-        let (stream, speaks_http2): (Box<dyn Stream>, bool) = if route.tls {
+        let (stream, speaks_http2): (Box<dyn ByteStream>, bool) = if route.tls {
             let stream = self.encrypt(page, stream).await?;
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             (Box::new(stream), is_http2)
@@ -346,8 +346,8 @@ impl Connector {
     async fn encrypt(
         &self,
         page: &PageUrl,
-        stream: Box<dyn Stream>,
-    ) -> Result<tokio_rustls::client::TlsStream<Box<dyn Stream>>, FetchError> {
+        stream: Box<dyn ByteStream>,
+    ) -> Result<tokio_rustls::client::TlsStream<Box<dyn ByteStream>>, FetchError> {
         let host = page.as_url().host_str().unwrap_or_default();
         let name = host
             .trim_start_matches('[')

@@ -284,11 +284,11 @@ fn is_busy(status: StatusCode) -> bool {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = value.parse().ok().map(Duration::from_secs);
-    let date = || {
+    let by_date = || {
         let date = httpdate::parse_http_date(value).ok()?;
         Some(date.duration_since(clock::now()).unwrap_or_default())
     };
-    let wait = seconds.or_else(date)?;
+    let wait = seconds.or_else(by_date)?;
     Some(wait.min(LONGEST_RETRY))
 }
 

@@ -52,14 +52,14 @@ const EXPECTED_RULES_BYTES: usize = 1_024;
 /// The cache of rules by origin.
 #[derive(Debug)]
 pub(super) struct Robots {
-    cache: Cache<String, Arc<Known>, RulesWeight>,
+    cache: Cache<String, Arc<KnownRules>, RulesWeight>,
     max_age: Duration,
     come_back: Duration,
 }
 
 /// What is known about one origin.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownRules {
     /// The rules, or why they are unavailable for now.
     rules: Result<RobotsRules, DeferralCause>,
     expires: Instant,
@@ -73,8 +73,8 @@ pub(super) trait RobotsTransport: Sync {
 #[derive(Debug, Clone)]
 struct RulesWeight;
 
-impl Weighter<String, Arc<Known>> for RulesWeight {
-    fn weight(&self, origin: &String, known: &Arc<Known>) -> u64 {
+impl Weighter<String, Arc<KnownRules>> for RulesWeight {
+    fn weight(&self, origin: &String, known: &Arc<KnownRules>) -> u64 {
         let rules = known.rules.as_ref().map_or(0, RobotsRules::weight);
         (ENTRY_BYTES + origin.len() + rules) as u64
     }
@@ -109,7 +109,7 @@ impl Robots {
         &self,
         page: &PageUrl,
         transport: &impl RobotsTransport,
-    ) -> Result<(Arc<Known>, usize), FetchError> {
+    ) -> Result<(Arc<KnownRules>, usize), FetchError> {
         match self.cache.get(page.origin()) {
             Some(known) if known.expires > Instant::now() => Ok((known, 0)),
             // Boxed, because it is rare and would make every fetch larger.
@@ -122,13 +122,13 @@ impl Robots {
         &self,
         page: &PageUrl,
         transport: &impl RobotsTransport,
-    ) -> Result<(Arc<Known>, usize), FetchError> {
+    ) -> Result<(Arc<KnownRules>, usize), FetchError> {
         let origin = page.origin();
         loop {
             match self.cache.get_value_or_guard_async(origin).await {
                 Ok(known) if known.expires > Instant::now() => return Ok((known, 0)),
                 Ok(_) => {
-                    let is_old = |known: &Arc<Known>| known.expires <= Instant::now();
+                    let is_old = |known: &Arc<KnownRules>| known.expires <= Instant::now();
                     self.cache.remove_if(origin, is_old);
                 }
                 Err(place) => {
@@ -146,7 +146,7 @@ impl Robots {
         &self,
         page: &PageUrl,
         transport: &impl RobotsTransport,
-    ) -> Result<(Known, usize), FetchError> {
+    ) -> Result<(KnownRules, usize), FetchError> {
         let mut url = page.robots_txt();
         for requests in 0..=MAX_REDIRECTS {
             let answer = match transport.get(&url).await {
@@ -190,7 +190,7 @@ impl Robots {
         Ok((self.found(RobotsRules::allow_all()), MAX_REDIRECTS + 1))
     }
 
-    fn read(&self, status: StatusCode, answer: &Answer) -> Known {
+    fn read(&self, status: StatusCode, answer: &Answer) -> KnownRules {
         match status {
             // The part received may allow what the rest disallows.
             status if status.is_success() && answer.is_broken => self.unavailable(None),
@@ -206,35 +206,35 @@ impl Robots {
         }
     }
 
-    fn found(&self, rules: RobotsRules) -> Known {
-        Known {
+    fn found(&self, rules: RobotsRules) -> KnownRules {
+        KnownRules {
             rules: Ok(rules),
             expires: Instant::now() + self.max_age,
         }
     }
 
-    fn unavailable(&self, retry_after: Option<Duration>) -> Known {
+    fn unavailable(&self, retry_after: Option<Duration>) -> KnownRules {
         self.later(retry_after, DeferralCause::RobotsUnavailable)
     }
 
-    fn challenged(&self, answer: &Answer) -> Known {
+    fn challenged(&self, answer: &Answer) -> KnownRules {
         let wait = retry_after(&answer.parts.headers);
         self.later(wait, DeferralCause::Challenged)
     }
 
-    fn later(&self, retry_after: Option<Duration>, cause: DeferralCause) -> Known {
+    fn later(&self, retry_after: Option<Duration>, cause: DeferralCause) -> KnownRules {
         let wait = retry_after.unwrap_or(self.come_back).max(SHORTEST_BREAK);
         let day = Duration::from_hours(24);
-        Known {
+        KnownRules {
             rules: Err(cause),
             expires: Instant::now() + wait.min(day),
         }
     }
 }
 
-// === impl Known ===
+// === impl KnownRules ===
 
-impl Known {
+impl KnownRules {
     /// The rules, or a deferral until they are requested again.
     pub(super) fn rules(&self, page: &PageUrl) -> Result<&RobotsRules, FetchError> {
         self.rules.as_ref().map_err(|cause| {

@@ -41,12 +41,12 @@ pub(super) struct RobotsRules {
 struct Rule {
     /// In canonical spelling. `*` is a wildcard, a `$` can only be the end.
     pattern: Box<str>,
-    verdict: Verdict,
+    effect: RuleEffect,
 }
 
-/// Of two rules of one length, the lesser verdict decides.
+/// Of two rules of one length, the lesser decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum RuleEffect {
     Allow,
     Disallow,
 }
@@ -55,7 +55,7 @@ enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     UserAgent,
-    Rule(Verdict),
+    Rule(RuleEffect),
     CrawlDelay,
 }
 
@@ -99,10 +99,10 @@ impl RobotsRules {
                     own.address(is_ours && !our_token.is_empty());
                     anyone.address(is_anyone(value));
                 }
-                Key::Rule(verdict) => {
+                Key::Rule(effect) => {
                     begins_group = true;
-                    own.add(verdict, value);
-                    anyone.add(verdict, value);
+                    own.add(effect, value);
+                    anyone.add(effect, value);
                 }
                 // Unlike a rule, it may come between the names of a group.
                 Key::CrawlDelay => {
@@ -127,7 +127,7 @@ impl RobotsRules {
         self.rules
             .iter()
             .find(|rule| spellings.iter().any(|target| rule.matches(target)))
-            .is_none_or(|rule| rule.verdict == Verdict::Allow)
+            .is_none_or(|rule| rule.effect == RuleEffect::Allow)
     }
 
     /// The `Crawl-delay`, a day at most.
@@ -162,9 +162,9 @@ impl Group {
         self.is_open |= is_named;
     }
 
-    fn add(&mut self, verdict: Verdict, value: &[u8]) {
+    fn add(&mut self, effect: RuleEffect, value: &[u8]) {
         if self.is_open {
-            self.rules.extend(Rule::read(verdict, value));
+            self.rules.extend(Rule::read(effect, value));
         }
     }
 
@@ -180,7 +180,7 @@ impl Group {
 
 impl Rule {
     /// None for an empty value, which matches nothing.
-    fn read(verdict: Verdict, value: &[u8]) -> Option<Self> {
+    fn read(effect: RuleEffect, value: &[u8]) -> Option<Self> {
         if value.is_empty() {
             return None;
         }
@@ -194,13 +194,13 @@ impl Rule {
         }
         Some(Self {
             pattern: pattern.into_boxed_str(),
-            verdict,
+            effect,
         })
     }
 
     /// Sorts the longest pattern first, and `Allow` first among equals.
-    fn strength(&self) -> (Reverse<usize>, Verdict, &str) {
-        (Reverse(self.pattern.len()), self.verdict, &self.pattern)
+    fn strength(&self) -> (Reverse<usize>, RuleEffect, &str) {
+        (Reverse(self.pattern.len()), self.effect, &self.pattern)
     }
 
     /// Matches each piece between wildcards at its first occurrence: if the pattern matches at all,
@@ -247,9 +247,9 @@ impl Key {
             .collect();
         match letters.as_slice() {
             b"useragent" => Some(Self::UserAgent),
-            b"allow" => Some(Self::Rule(Verdict::Allow)),
+            b"allow" => Some(Self::Rule(RuleEffect::Allow)),
             b"disallow" | b"dissallow" | b"dissalow" | b"disalow" | b"diasllow" | b"disallaw" => {
-                Some(Self::Rule(Verdict::Disallow))
+                Some(Self::Rule(RuleEffect::Disallow))
             }
             b"crawldelay" => Some(Self::CrawlDelay),
             _ => None,

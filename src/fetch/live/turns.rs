@@ -45,11 +45,11 @@ const DOUBLINGS: u32 = 10;
 pub(super) struct Turns {
     /// A turn keeps the settings that applied when it was taken.
     settings: RwLock<Arc<PolitenessSettings>>,
-    sites: Mutex<Sites>,
+    sites: Mutex<SitePaces>,
 }
 
 #[derive(Debug)]
-struct Sites {
+struct SitePaces {
     by_site: HashMap<SiteId, Arc<Lock<SitePace>>>,
     sweep_at: usize,
 }
@@ -97,7 +97,7 @@ pub(super) enum ServerReply {
 
 impl Turns {
     pub(super) fn new(settings: PolitenessSettings) -> Self {
-        let sites = Sites {
+        let sites = SitePaces {
             by_site: HashMap::new(),
             sweep_at: FIRST_SWEEP,
         };
@@ -189,9 +189,9 @@ impl Turns {
     }
 }
 
-// === impl Sites ===
+// === impl SitePaces ===
 
-impl Sites {
+impl SitePaces {
     /// Drops what no longer matters. The next sweep comes when the table has doubled, so that the
     /// amortised cost per site is constant.
     fn sweep(&mut self) {

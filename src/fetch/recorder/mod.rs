@@ -29,7 +29,7 @@ use tracing::error;
 
 use crate::telemetry::clock;
 use crate::web::PageUrl;
-use record::{Kind, Packing, Record, RecordIds, records_of, warc_date};
+use record::{NewRecord, Packing, RecordIds, WarcType, records_of, warc_date};
 
 /// Maximum number of exchanges waiting for the disk. Each holds a body, so the number is small.
 const QUEUE_LENGTH: usize = 16;
@@ -252,7 +252,7 @@ impl WarcWriter {
             env!("CARGO_PKG_VERSION"),
             user_agent.replace(char::is_control, " "),
         );
-        let info = Record::new(Kind::Info, fields.into_bytes(), &[])
+        let info = NewRecord::new(WarcType::Info, fields.into_bytes(), &[])
             .with("WARC-Record-ID", &self.ids.draw())
             .with("WARC-Date", &warc_date(clock::now()));
         self.append(&[info])
@@ -280,7 +280,7 @@ impl WarcWriter {
 
     /// Writes records with one call. From then on they are with the kernel, so the end of this
     /// process does not lose them.
-    fn append(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+    fn append(&mut self, records: &[NewRecord<'_>]) -> io::Result<()> {
         self.wire.clear();
         for record in records {
             record.pack(self.packing, &mut self.wire)?;

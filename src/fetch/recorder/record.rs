@@ -33,8 +33,8 @@ pub(super) struct RecordIds {
 }
 
 /// One record before it is serialised.
-pub(super) struct Record<'a> {
-    kind: Kind,
+pub(super) struct NewRecord<'a> {
+    kind: WarcType,
     /// The named fields, each with its line end, except those derived from the rest.
     fields: String,
     /// The block in two pieces, so that no body is copied to get a head.
@@ -44,7 +44,7 @@ pub(super) struct Record<'a> {
 
 /// The types of record that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WarcType {
     Info,
     Response,
     Request,
@@ -91,10 +91,10 @@ impl RecordIds {
     }
 }
 
-// === impl Record ===
+// === impl NewRecord ===
 
-impl<'a> Record<'a> {
-    pub(super) fn new(kind: Kind, head: Vec<u8>, body: &'a [u8]) -> Self {
+impl<'a> NewRecord<'a> {
+    pub(super) fn new(kind: WarcType, head: Vec<u8>, body: &'a [u8]) -> Self {
         Self {
             kind,
             fields: String::new(),
@@ -154,9 +154,9 @@ impl<'a> Record<'a> {
     }
 }
 
-// === impl Kind ===
+// === impl WarcType ===
 
-impl Kind {
+impl WarcType {
     fn name(self) -> &'static str {
         match self {
             Self::Info => "warcinfo",
@@ -175,9 +175,9 @@ impl Kind {
 }
 
 /// The response comes first: other records refer to it.
-pub(super) fn records_of<'a>(exchange: &'a Exchange, ids: &mut RecordIds) -> [Record<'a>; 2] {
+pub(super) fn records_of<'a>(exchange: &'a Exchange, ids: &mut RecordIds) -> [NewRecord<'a>; 2] {
     let response_id = ids.draw();
-    let mut response = Record::new(Kind::Response, response_head(exchange), &exchange.body)
+    let mut response = NewRecord::new(WarcType::Response, response_head(exchange), &exchange.body)
         .with("WARC-Record-ID", &response_id)
         .about(exchange)
         .with("WARC-Payload-Digest", &digest(&[&exchange.body]));
@@ -185,7 +185,7 @@ pub(super) fn records_of<'a>(exchange: &'a Exchange, ids: &mut RecordIds) -> [Re
         response = response.with("WARC-Truncated", truncation.word());
     }
     // No payload digest: a request without a body has no payload.
-    let request = Record::new(Kind::Request, request_head(&exchange.request), &[])
+    let request = NewRecord::new(WarcType::Request, request_head(&exchange.request), &[])
         .with("WARC-Record-ID", &ids.draw())
         .with("WARC-Concurrent-To", &response_id)
         .about(exchange);

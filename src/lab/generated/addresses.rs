@@ -4,11 +4,11 @@ use url::form_urlencoded;
 
 use super::names::capitalised;
 use super::profile::{AddressStyle, Profile};
-use super::words::Tongue;
+use super::words::WebLanguage;
 
 /// The kinds of pages, with their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PageKind {
+pub(super) enum GeneratedPageKind {
     Home,
     /// Where a homepage without content leads.
     Start,
@@ -96,23 +96,23 @@ const PARTS: [[&str; 11]; 4] = [
 ];
 
 /// The path and query of a page. `from` makes session ids differ from page to page.
-pub(super) fn target(profile: &Profile, kind: PageKind, from: u64) -> String {
+pub(super) fn target(profile: &Profile, kind: GeneratedPageKind, from: u64) -> String {
     let (part, list, number) = match kind {
-        PageKind::Home => return "/".to_owned(),
-        PageKind::Start => (0, false, None),
-        PageKind::About => (1, false, None),
-        PageKind::Contact => (2, false, None),
-        PageKind::Imprint => (3, false, None),
-        PageKind::Staff => (4, false, None),
-        PageKind::Links => (5, false, None),
-        PageKind::Calendar(month) => (6, false, Some(month)),
-        PageKind::ProductList(number) => (7, true, Some(number)),
-        PageKind::Product(number) => (7, false, Some(number)),
-        PageKind::NewsList(number) => (8, true, Some(number)),
-        PageKind::News(number) => (8, false, Some(number)),
-        PageKind::Guest(number) => (9, false, Some(number)),
+        GeneratedPageKind::Home => return "/".to_owned(),
+        GeneratedPageKind::Start => (0, false, None),
+        GeneratedPageKind::About => (1, false, None),
+        GeneratedPageKind::Contact => (2, false, None),
+        GeneratedPageKind::Imprint => (3, false, None),
+        GeneratedPageKind::Staff => (4, false, None),
+        GeneratedPageKind::Links => (5, false, None),
+        GeneratedPageKind::Calendar(month) => (6, false, Some(month)),
+        GeneratedPageKind::ProductList(number) => (7, true, Some(number)),
+        GeneratedPageKind::Product(number) => (7, false, Some(number)),
+        GeneratedPageKind::NewsList(number) => (8, true, Some(number)),
+        GeneratedPageKind::News(number) => (8, false, Some(number)),
+        GeneratedPageKind::Guest(number) => (9, false, Some(number)),
     };
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let (name, list_name) = (parts[part], parts[10]);
     match (profile.style, number) {
         (AddressStyle::Files, None) => format!("/{name}.html"),
@@ -139,7 +139,11 @@ pub(super) fn target(profile: &Profile, kind: PageKind, from: u64) -> String {
 }
 
 /// The page at a path and query, if the site has it.
-pub(super) fn kind_at(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKind> {
+pub(super) fn kind_at(
+    profile: &Profile,
+    path: &str,
+    query: Option<&str>,
+) -> Option<GeneratedPageKind> {
     let kind = match profile.style {
         AddressStyle::Queries | AddressStyle::SessionIds => by_query(profile, path, query),
         AddressStyle::Files | AddressStyle::Directories => by_path(profile, path),
@@ -147,22 +151,24 @@ pub(super) fn kind_at(profile: &Profile, path: &str, query: Option<&str>) -> Opt
     exists(profile, kind).then_some(kind)
 }
 
-pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
+pub(super) fn exists(profile: &Profile, kind: GeneratedPageKind) -> bool {
     let lists = |items: u32| items.div_ceil(LIST_LENGTH);
     match kind {
-        PageKind::Home | PageKind::About | PageKind::Contact => true,
-        PageKind::Start => profile.homepage != super::profile::Homepage::Plain,
-        PageKind::Imprint | PageKind::Links => profile.products + profile.news > 0,
-        PageKind::Staff => profile.products + profile.news > 3,
-        PageKind::Calendar(month) => {
+        GeneratedPageKind::Home | GeneratedPageKind::About | GeneratedPageKind::Contact => true,
+        GeneratedPageKind::Start => profile.homepage != super::profile::Homepage::Plain,
+        GeneratedPageKind::Imprint | GeneratedPageKind::Links => {
+            profile.products + profile.news > 0
+        }
+        GeneratedPageKind::Staff => profile.products + profile.news > 3,
+        GeneratedPageKind::Calendar(month) => {
             let is_there = profile.products + profile.news > 8;
             is_there && (profile.has_endless_calendar || month < MONTHS)
         }
-        PageKind::ProductList(number) => (1..=lists(profile.products)).contains(&number),
-        PageKind::NewsList(number) => (1..=lists(profile.news)).contains(&number),
-        PageKind::Product(number) => (1..=profile.products).contains(&number),
-        PageKind::News(number) => (1..=profile.news).contains(&number),
-        PageKind::Guest(number) => {
+        GeneratedPageKind::ProductList(number) => (1..=lists(profile.products)).contains(&number),
+        GeneratedPageKind::NewsList(number) => (1..=lists(profile.news)).contains(&number),
+        GeneratedPageKind::Product(number) => (1..=profile.products).contains(&number),
+        GeneratedPageKind::News(number) => (1..=profile.news).contains(&number),
+        GeneratedPageKind::Guest(number) => {
             profile.guest_topic.is_some() && (1..=GUEST_PAGES).contains(&number)
         }
     }
@@ -170,22 +176,22 @@ pub(super) fn exists(profile: &Profile, kind: PageKind) -> bool {
 
 /// The label of the imprint in menus.
 pub(super) fn imprint_label(profile: &Profile) -> String {
-    capitalised(&parts(profile.tongue)[3].replace('-', " "))
+    capitalised(&parts(profile.language)[3].replace('-', " "))
 }
 
-fn parts(tongue: Tongue) -> &'static [&'static str; 11] {
-    &PARTS[tongue as usize]
+fn parts(language: WebLanguage) -> &'static [&'static str; 11] {
+    &PARTS[language as usize]
 }
 
-fn by_path(profile: &Profile, path: &str) -> Option<PageKind> {
+fn by_path(profile: &Profile, path: &str) -> Option<GeneratedPageKind> {
     let path = match profile.style {
         AddressStyle::Files => path.strip_suffix(".html").unwrap_or(path),
         _ => path,
     };
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     match names[..] {
-        [] => Some(PageKind::Home),
+        [] => Some(GeneratedPageKind::Home),
         [name] => kind_of(parts, name, false, None),
         [name, number] => {
             let (number, list) = match number.strip_prefix(parts[10]) {
@@ -201,14 +207,14 @@ fn by_path(profile: &Profile, path: &str) -> Option<PageKind> {
     }
 }
 
-fn by_query(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKind> {
+fn by_query(profile: &Profile, path: &str, query: Option<&str>) -> Option<GeneratedPageKind> {
     if path == "/" {
-        return Some(PageKind::Home);
+        return Some(GeneratedPageKind::Home);
     }
     if path != "/index.php" {
         return None;
     }
-    let parts = parts(profile.tongue);
+    let parts = parts(profile.language);
     let (mut name, mut number, mut list) = (None, None, false);
     for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         match &*key {
@@ -221,26 +227,31 @@ fn by_query(profile: &Profile, path: &str, query: Option<&str>) -> Option<PageKi
         }
     }
     match name {
-        None => Some(PageKind::Home),
+        None => Some(GeneratedPageKind::Home),
         Some(name) => kind_of(parts, &name, list, number),
     }
 }
 
-fn kind_of(parts: &[&str; 11], name: &str, list: bool, number: Option<u32>) -> Option<PageKind> {
+fn kind_of(
+    parts: &[&str; 11],
+    name: &str,
+    list: bool,
+    number: Option<u32>,
+) -> Option<GeneratedPageKind> {
     let part = parts[..10].iter().position(|part| *part == name)?;
     Some(match (part, list, number) {
-        (0, false, None) => PageKind::Start,
-        (1, false, None) => PageKind::About,
-        (2, false, None) => PageKind::Contact,
-        (3, false, None) => PageKind::Imprint,
-        (4, false, None) => PageKind::Staff,
-        (5, false, None) => PageKind::Links,
-        (6, false, Some(month)) => PageKind::Calendar(month),
-        (7, true, Some(number)) => PageKind::ProductList(number),
-        (7, false, Some(number)) => PageKind::Product(number),
-        (8, true, Some(number)) => PageKind::NewsList(number),
-        (8, false, Some(number)) => PageKind::News(number),
-        (9, false, Some(number)) => PageKind::Guest(number),
+        (0, false, None) => GeneratedPageKind::Start,
+        (1, false, None) => GeneratedPageKind::About,
+        (2, false, None) => GeneratedPageKind::Contact,
+        (3, false, None) => GeneratedPageKind::Imprint,
+        (4, false, None) => GeneratedPageKind::Staff,
+        (5, false, None) => GeneratedPageKind::Links,
+        (6, false, Some(month)) => GeneratedPageKind::Calendar(month),
+        (7, true, Some(number)) => GeneratedPageKind::ProductList(number),
+        (7, false, Some(number)) => GeneratedPageKind::Product(number),
+        (8, true, Some(number)) => GeneratedPageKind::NewsList(number),
+        (8, false, Some(number)) => GeneratedPageKind::News(number),
+        (9, false, Some(number)) => GeneratedPageKind::Guest(number),
         _ => return None,
     })
 }
@@ -263,20 +274,20 @@ mod tests {
                 ..Profile::of(&web, site)
             };
             for kind in [
-                PageKind::Home,
-                PageKind::Start,
-                PageKind::About,
-                PageKind::Contact,
-                PageKind::Imprint,
-                PageKind::Staff,
-                PageKind::Links,
-                PageKind::Calendar(0),
-                PageKind::Calendar(MONTHS - 1),
-                PageKind::ProductList(3),
-                PageKind::NewsList(2),
-                PageKind::Product(45),
-                PageKind::News(1),
-                PageKind::Guest(GUEST_PAGES),
+                GeneratedPageKind::Home,
+                GeneratedPageKind::Start,
+                GeneratedPageKind::About,
+                GeneratedPageKind::Contact,
+                GeneratedPageKind::Imprint,
+                GeneratedPageKind::Staff,
+                GeneratedPageKind::Links,
+                GeneratedPageKind::Calendar(0),
+                GeneratedPageKind::Calendar(MONTHS - 1),
+                GeneratedPageKind::ProductList(3),
+                GeneratedPageKind::NewsList(2),
+                GeneratedPageKind::Product(45),
+                GeneratedPageKind::News(1),
+                GeneratedPageKind::Guest(GUEST_PAGES),
             ] {
                 let target = target(&profile, kind, 77);
                 let (path, query) = match target.split_once('?') {

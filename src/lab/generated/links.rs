@@ -66,8 +66,8 @@ fn target(web: &GeneratedWeb, profile: &Profile, random: &mut SeededRandom) -> u
         }
         _ => {
             let background = (CATEGORIES.len() - TOPICS) as u64;
-            let category = TOPICS + index(random.below(background));
-            popular(web, category, random)
+            let other = TOPICS + index(random.below(background));
+            popular(web, other, random)
         }
     }
 }

@@ -40,7 +40,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::fetch::{FetchError, Fetcher};
 use crate::training::OTHER;
 use crate::web::{FetchedPage, PageUrl, SiteId, Transfer};
-use addresses::PageKind;
+use addresses::GeneratedPageKind;
 use profile::{Charset, Homepage, Oddity, Profile, RobotRules};
 use seeded_random::SeededRandom;
 pub use server::{Conditions, WebServer};
@@ -57,7 +57,7 @@ pub struct GeneratedWeb {
 
 /// A response of a host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct GeneratedAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     /// The bytes of the page, in its own charset.
@@ -157,12 +157,12 @@ impl GeneratedWeb {
     ) -> Option<Vec<(SiteId, &'static str)>> {
         let (mut own, mut rest) = (Vec::new(), Vec::new());
         for (site, about) in self.originals() {
-            let (kept, most) = if about == topic {
+            let (kept, limit) = if about == topic {
                 (&mut own, targets)
             } else {
                 (&mut rest, others)
             };
-            if kept.len() < most {
+            if kept.len() < limit {
                 kept.push((site, about));
             }
             if own.len() == targets && rest.len() == others {
@@ -185,7 +185,7 @@ impl GeneratedWeb {
 
     /// The response to a request; none if the host does not exist or does not respond.
     #[must_use]
-    pub fn answer(&self, host: &str, path: &str, query: Option<&str>) -> Option<Answer> {
+    pub fn answer(&self, host: &str, path: &str, query: Option<&str>) -> Option<GeneratedAnswer> {
         let (number, below) = names::site_of(self, host)?;
         let profile = Profile::of(self, number);
         if !below.is_empty() && profile.oddity != Oddity::Farm {
@@ -196,18 +196,21 @@ impl GeneratedWeb {
         }
         match profile.oddity {
             Oddity::Dead => None,
-            Oddity::Parked => Some(Answer::html(
+            Oddity::Parked => Some(GeneratedAnswer::html(
                 StatusCode::OK,
                 &pages::parked(&profile),
                 &profile,
             )),
             Oddity::Alias(other) => {
                 let target = format!("http://{}/", names::host(self, other));
-                Some(Answer::redirect(StatusCode::MOVED_PERMANENTLY, &target))
+                Some(GeneratedAnswer::redirect(
+                    StatusCode::MOVED_PERMANENTLY,
+                    &target,
+                ))
             }
             Oddity::Farm => {
                 let html = pages::farm(self, &profile, below, path);
-                Some(Answer::html(StatusCode::OK, &html, &profile))
+                Some(GeneratedAnswer::html(StatusCode::OK, &html, &profile))
             }
             Oddity::Mirror(original) => {
                 Some(self.ordinary(&Profile::of(self, original), path, query))
@@ -216,15 +219,15 @@ impl GeneratedWeb {
         }
     }
 
-    fn ordinary(&self, profile: &Profile, path: &str, query: Option<&str>) -> Answer {
+    fn ordinary(&self, profile: &Profile, path: &str, query: Option<&str>) -> GeneratedAnswer {
         let Some(kind) = addresses::kind_at(profile, path, query) else {
-            return Answer::html(StatusCode::NOT_FOUND, &pages::missing(profile), profile);
+            return GeneratedAnswer::html(StatusCode::NOT_FOUND, &pages::missing(profile), profile);
         };
-        if kind == PageKind::Home && profile.homepage == Homepage::Redirect {
-            let target = addresses::target(profile, PageKind::Start, 0);
-            return Answer::redirect(StatusCode::FOUND, &target);
+        if kind == GeneratedPageKind::Home && profile.homepage == Homepage::Redirect {
+            let target = addresses::target(profile, GeneratedPageKind::Start, 0);
+            return GeneratedAnswer::redirect(StatusCode::FOUND, &target);
         }
-        Answer::html(StatusCode::OK, &pages::page(self, profile, kind), profile)
+        GeneratedAnswer::html(StatusCode::OK, &pages::page(self, profile, kind), profile)
     }
 
     fn truth_of(&self, profile: &Profile) -> Truth {
@@ -260,7 +263,7 @@ impl GeneratedWeb {
             RobotRules::NoEntry => false,
             RobotRules::NoNews => !matches!(
                 addresses::kind_at(&profile, url.path(), url.query()),
-                Some(PageKind::News(_) | PageKind::NewsList(_))
+                Some(GeneratedPageKind::News(_) | GeneratedPageKind::NewsList(_))
             ),
             RobotRules::None | RobotRules::Slowly => true,
         }
@@ -293,11 +296,11 @@ impl Fetcher for GeneratedWeb {
 }
 
 /// The robots.txt of a site; 404 for a site without rules.
-fn robots_txt(profile: &Profile) -> Option<Answer> {
+fn robots_txt(profile: &Profile) -> Option<GeneratedAnswer> {
     let rules = match profile.robots {
         RobotRules::NoEntry => "User-agent: *\nDisallow: /\n".to_owned(),
         RobotRules::NoNews => {
-            let news = addresses::target(profile, PageKind::News(1), 0);
+            let news = addresses::target(profile, GeneratedPageKind::News(1), 0);
             // The prefix that names the section; numbers, lists and session ids follow it.
             let section: String = match news.split_once('&') {
                 Some((section, _)) => section.to_owned(),
@@ -306,17 +309,17 @@ fn robots_txt(profile: &Profile) -> Option<Answer> {
             format!("User-agent: *\nDisallow: {section}\n")
         }
         RobotRules::Slowly => "User-agent: *\nCrawl-delay: 1\n".to_owned(),
-        RobotRules::None => return Some(Answer::plain(StatusCode::NOT_FOUND, "")),
+        RobotRules::None => return Some(GeneratedAnswer::plain(StatusCode::NOT_FOUND, "")),
     };
     match profile.oddity {
         Oddity::Dead => None,
-        _ => Some(Answer::plain(StatusCode::OK, &rules)),
+        _ => Some(GeneratedAnswer::plain(StatusCode::OK, &rules)),
     }
 }
 
-// === impl Answer ===
+// === impl GeneratedAnswer ===
 
-impl Answer {
+impl GeneratedAnswer {
     fn plain(status: StatusCode, text: &str) -> Self {
         Self::new(status, CONTENT_TYPE, "text/plain", text.as_bytes().to_vec())
     }
@@ -502,8 +505,8 @@ mod tests {
                     let page = page.unwrap();
                     assert!(!page.signs.parked && !page.signs.soft_404, "{host}");
                     all += 1;
-                    let language = page.language.map(|language| language.to_string());
-                    right += u32::from(language.as_deref() == Some(profile.tongue.code()));
+                    let recognised = page.language.map(|found| found.to_string());
+                    right += u32::from(recognised.as_deref() == Some(profile.language.code()));
                 }
                 _ => {}
             }
@@ -520,10 +523,13 @@ mod tests {
         let endless = profiles(&web, 2_000).find(|profile| {
             profile.has_endless_calendar
                 && profile.oddity == Oddity::None
-                && addresses::exists(profile, PageKind::Calendar(0))
+                && addresses::exists(profile, GeneratedPageKind::Calendar(0))
         });
         let endless = endless.unwrap();
-        assert!(addresses::exists(&endless, PageKind::Calendar(1_000_000)));
+        assert!(addresses::exists(
+            &endless,
+            GeneratedPageKind::Calendar(1_000_000)
+        ));
         let farm = profiles(&web, 5_000).find(|profile| profile.oddity == Oddity::Farm);
         let host = names::host(&web, farm.unwrap().site);
         let below = read(&web, &home(&format!("a.b.c.{host}"))).unwrap();
@@ -539,7 +545,7 @@ mod tests {
             .filter(|profile| profile.oddity == Oddity::None)
             .find(|profile| profile.style == profile::AddressStyle::SessionIds);
         let session = session.unwrap();
-        let target = |from| addresses::target(&session, PageKind::About, from);
+        let target = |from| addresses::target(&session, GeneratedPageKind::About, from);
         assert_ne!(target(1), target(2));
     }
 
@@ -554,14 +560,14 @@ mod tests {
             let rules = String::from_utf8_lossy(&rules.body).into_owned();
             let (_, section) = rules.trim_end().split_once("Disallow: ").unwrap();
             for kind in [
-                PageKind::Home,
-                PageKind::About,
-                PageKind::Links,
-                PageKind::Product(1),
-                PageKind::ProductList(1),
-                PageKind::News(1),
-                PageKind::News(2),
-                PageKind::NewsList(1),
+                GeneratedPageKind::Home,
+                GeneratedPageKind::About,
+                GeneratedPageKind::Links,
+                GeneratedPageKind::Product(1),
+                GeneratedPageKind::ProductList(1),
+                GeneratedPageKind::News(1),
+                GeneratedPageKind::News(2),
+                GeneratedPageKind::NewsList(1),
             ] {
                 if !addresses::exists(&profile, kind) {
                     continue;

@@ -5,7 +5,7 @@
 //! exist.
 
 use super::seeded_random::SeededRandom;
-use super::words::{TOPICS, Tongue, WORDS};
+use super::words::{TOPICS, WORDS, WebLanguage};
 use super::{GeneratedWeb, category_of};
 
 /// Top-level domain of all sites, reserved by RFC 2606.
@@ -14,7 +14,6 @@ const TOP: &str = ".example";
 /// Odd, so that multiplication by it permutes the numbers of any fixed number of bits.
 const SHUFFLE: u64 = 0x9E37_79B1;
 
-/// The host of a site.
 pub(super) fn host(web: &GeneratedWeb, site: u64) -> String {
     let code = base36(shuffled(web, site));
     let mut random = web.random("name", &[site]);
@@ -24,7 +23,7 @@ pub(super) fn host(web: &GeneratedWeb, site: u64) -> String {
         } else {
             &WORDS.general
         };
-        let nouns = &category.vocabulary(Tongue::English).nouns;
+        let nouns = &category.vocabulary(WebLanguage::English).nouns;
         loop {
             let noun = &nouns[random.early(nouns.len())];
             if noun.is_ascii() {
@@ -89,12 +88,11 @@ fn base36(mut number: u64) -> String {
     }
 }
 
-/// The title of a site.
-pub(super) fn title(web: &GeneratedWeb, site: u64, tongue: Tongue) -> String {
+pub(super) fn title(web: &GeneratedWeb, site: u64, language: WebLanguage) -> String {
     let mut random: SeededRandom = web.random("title", &[site]);
-    let said = WORDS.boilerplate(tongue);
+    let said = WORDS.boilerplate(language);
     let nouns = |category: &super::words::Category, random: &mut SeededRandom| {
-        let nouns = &category.vocabulary(tongue).nouns;
+        let nouns = &category.vocabulary(language).nouns;
         capitalised(&nouns[random.early(nouns.len())])
     };
     let category = &WORDS.categories[category_of(site)];

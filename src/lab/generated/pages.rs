@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::GeneratedWeb;
-use super::addresses::{self, FIRST_YEAR, GUEST_PAGES, LIST_LENGTH, PageKind};
+use super::addresses::{self, FIRST_YEAR, GUEST_PAGES, GeneratedPageKind, LIST_LENGTH};
 use super::links;
 use super::names;
 use super::profile::{Charset, Homepage, Profile};
@@ -20,7 +20,7 @@ const LINKS_AT_HOME: usize = 2;
 struct Page<'w> {
     web: &'w GeneratedWeb,
     profile: &'w Profile,
-    kind: PageKind,
+    kind: GeneratedPageKind,
     said: &'static Boilerplate,
     /// The random stream of this page.
     random: SeededRandom,
@@ -28,13 +28,13 @@ struct Page<'w> {
 }
 
 /// A page of a site.
-pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: PageKind) -> String {
+pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: GeneratedPageKind) -> String {
     let number = number_of(kind);
     let page = Page {
         web,
         profile,
         kind,
-        said: WORDS.boilerplate(profile.tongue),
+        said: WORDS.boilerplate(profile.language),
         random: web.random("page", &[profile.site, number]),
         html: String::with_capacity(8 << 10),
     };
@@ -43,7 +43,7 @@ pub(super) fn page(web: &GeneratedWeb, profile: &Profile, kind: PageKind) -> Str
 
 /// The page of a domain that is for sale.
 pub(super) fn parked(profile: &Profile) -> String {
-    let said = WORDS.boilerplate(profile.tongue);
+    let said = WORDS.boilerplate(profile.language);
     format!(
         "<!doctype html><html><head><title>{0}</title></head><body><h1>{0}</h1><p>{1}</p></body>\
          </html>",
@@ -54,7 +54,7 @@ pub(super) fn parked(profile: &Profile) -> String {
 
 /// The page of a 404.
 pub(super) fn missing(profile: &Profile) -> String {
-    let said = WORDS.boilerplate(profile.tongue);
+    let said = WORDS.boilerplate(profile.language);
     format!(
         "<!doctype html><html><head><title>404</title></head><body><h1>404</h1><p>{}</p>\
          <p><a href=\"/\">{}</a></p></body></html>",
@@ -67,7 +67,7 @@ pub(super) fn missing(profile: &Profile) -> String {
 pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &str) -> String {
     let mut random = web.random(below, &[profile.site]);
     let words = [(&WORDS.farm, 0.8), (&WORDS.general, 0.2)];
-    let mixture = Mixture::new(web, profile.site, profile.tongue, &words);
+    let mixture = Mixture::new(web, profile.site, profile.language, &words);
     let mut html = format!(
         "<!doctype html><html><head><title>{}</title></head><body>",
         mixture.phrase(&mut random)
@@ -95,21 +95,21 @@ pub(super) fn farm(web: &GeneratedWeb, profile: &Profile, below: &str, path: &st
     html
 }
 
-fn number_of(kind: PageKind) -> u64 {
+fn number_of(kind: GeneratedPageKind) -> u64 {
     let (kind, number) = match kind {
-        PageKind::Home => (0, 0),
-        PageKind::Start => (1, 0),
-        PageKind::About => (2, 0),
-        PageKind::Contact => (3, 0),
-        PageKind::Imprint => (4, 0),
-        PageKind::Staff => (5, 0),
-        PageKind::Links => (6, 0),
-        PageKind::Calendar(number) => (7, number),
-        PageKind::ProductList(number) => (8, number),
-        PageKind::NewsList(number) => (9, number),
-        PageKind::Product(number) => (10, number),
-        PageKind::News(number) => (11, number),
-        PageKind::Guest(number) => (12, number),
+        GeneratedPageKind::Home => (0, 0),
+        GeneratedPageKind::Start => (1, 0),
+        GeneratedPageKind::About => (2, 0),
+        GeneratedPageKind::Contact => (3, 0),
+        GeneratedPageKind::Imprint => (4, 0),
+        GeneratedPageKind::Staff => (5, 0),
+        GeneratedPageKind::Links => (6, 0),
+        GeneratedPageKind::Calendar(number) => (7, number),
+        GeneratedPageKind::ProductList(number) => (8, number),
+        GeneratedPageKind::NewsList(number) => (9, number),
+        GeneratedPageKind::Product(number) => (10, number),
+        GeneratedPageKind::News(number) => (11, number),
+        GeneratedPageKind::Guest(number) => (12, number),
     };
     kind << 32 | u64::from(number)
 }
@@ -117,27 +117,32 @@ fn number_of(kind: PageKind) -> u64 {
 impl<'w> Page<'w> {
     fn write(mut self) -> String {
         let mixture = self.mixture();
-        let site_title = names::title(self.web, self.profile.site, self.profile.tongue);
+        let site_title = names::title(self.web, self.profile.site, self.profile.language);
         let label = self.label(self.kind);
         let title = match self.kind {
-            PageKind::Home => site_title.clone(),
-            PageKind::Product(_) | PageKind::News(_) | PageKind::Guest(_) => {
+            GeneratedPageKind::Home => site_title.clone(),
+            GeneratedPageKind::Product(_)
+            | GeneratedPageKind::News(_)
+            | GeneratedPageKind::Guest(_) => {
                 format!("{} - {site_title}", mixture.phrase(&mut self.random))
             }
             _ => format!("{label} - {site_title}"),
         };
         self.head(&title, &mixture);
         match (self.kind, self.profile.homepage) {
-            (PageKind::Home, Homepage::Frames) => {
-                let (menu, start) = (self.target(PageKind::About), self.target(PageKind::Start));
+            (GeneratedPageKind::Home, Homepage::Frames) => {
+                let (menu, start) = (
+                    self.target(GeneratedPageKind::About),
+                    self.target(GeneratedPageKind::Start),
+                );
                 self.put(&format!(
                     "<frameset cols=\"20%,80%\"><frame src=\"{menu}\"><frame src=\"{start}\">\
                      </frameset></html>"
                 ));
                 return self.html;
             }
-            (PageKind::Home, Homepage::Empty) => {
-                let start = self.target(PageKind::Start);
+            (GeneratedPageKind::Home, Homepage::Empty) => {
+                let start = self.target(GeneratedPageKind::Start);
                 self.put(&format!(
                     "<body><p><a href=\"{start}\"><img src=\"/logo.gif\" alt=\"{}\"></a></p>\
                      </body></html>",
@@ -162,11 +167,14 @@ impl<'w> Page<'w> {
     fn mixture(&mut self) -> Mixture<'w> {
         let profile = self.profile;
         let own = &WORDS.categories[profile.category];
-        let is_item = matches!(self.kind, PageKind::Product(_) | PageKind::News(_));
+        let is_item = matches!(
+            self.kind,
+            GeneratedPageKind::Product(_) | GeneratedPageKind::News(_)
+        );
         let stray = &WORDS.categories[index(self.random.below(20))];
         let subject = match (self.kind, profile.guest_topic) {
-            (PageKind::Guest(_), Some(topic)) => &WORDS.categories[topic],
-            (PageKind::News(_), Some(topic)) if self.random.is(STRAY_PAGES) => {
+            (GeneratedPageKind::Guest(_), Some(topic)) => &WORDS.categories[topic],
+            (GeneratedPageKind::News(_), Some(topic)) if self.random.is(STRAY_PAGES) => {
                 &WORDS.categories[topic]
             }
             _ if is_item && self.random.is(STRAY_PAGES) => stray,
@@ -174,11 +182,17 @@ impl<'w> Page<'w> {
         };
         let share = profile.focus
             * match self.kind {
-                PageKind::Product(_) | PageKind::ProductList(_) => 0.42,
-                PageKind::Home | PageKind::Start | PageKind::Guest(_) => 0.36,
-                PageKind::About | PageKind::News(_) | PageKind::NewsList(_) => 0.30,
-                PageKind::Links | PageKind::Calendar(_) => 0.20,
-                PageKind::Contact | PageKind::Imprint | PageKind::Staff => 0.05,
+                GeneratedPageKind::Product(_) | GeneratedPageKind::ProductList(_) => 0.42,
+                GeneratedPageKind::Home
+                | GeneratedPageKind::Start
+                | GeneratedPageKind::Guest(_) => 0.36,
+                GeneratedPageKind::About
+                | GeneratedPageKind::News(_)
+                | GeneratedPageKind::NewsList(_) => 0.30,
+                GeneratedPageKind::Links | GeneratedPageKind::Calendar(_) => 0.20,
+                GeneratedPageKind::Contact
+                | GeneratedPageKind::Imprint
+                | GeneratedPageKind::Staff => 0.05,
             };
         let mut parts = vec![(subject, share)];
         let field = subject.field.map(|field| &WORDS.fields[field]);
@@ -189,7 +203,7 @@ impl<'w> Page<'w> {
         parts.push((aside, 0.10 * taste.share()));
         let left = 1.0 - parts.iter().map(|(_, share)| share).sum::<f64>();
         parts.push((&WORDS.general, left.max(0.1)));
-        Mixture::new(self.web, profile.site, profile.tongue, &parts)
+        Mixture::new(self.web, profile.site, profile.language, &parts)
     }
 
     fn head(&mut self, title: &str, mixture: &Mixture<'_>) {
@@ -197,7 +211,7 @@ impl<'w> Page<'w> {
         let mut site = self.web.random("head", &[profile.site]);
         self.put(&format!(
             "<!doctype html>\n<html lang=\"{}\">\n<head><title>{}</title>\n",
-            profile.tongue.code(),
+            profile.language.code(),
             escaped(title)
         ));
         let charset = match profile.charset {
@@ -210,8 +224,8 @@ impl<'w> Page<'w> {
             let text = escaped(&text);
             self.put(&format!("<meta name=\"description\" content=\"{text}\">\n"));
         }
-        if self.kind == PageKind::Home && profile.homepage == Homepage::Refresh {
-            let start = self.target(PageKind::Start);
+        if self.kind == GeneratedPageKind::Home && profile.homepage == Homepage::Refresh {
+            let start = self.target(GeneratedPageKind::Start);
             self.put(&format!(
                 "<meta http-equiv=\"refresh\" content=\"0; url={start}\">\n"
             ));
@@ -220,26 +234,29 @@ impl<'w> Page<'w> {
     }
 
     fn menu(&mut self) {
-        let label = self.label(PageKind::Product(1));
+        let label = self.label(GeneratedPageKind::Product(1));
         // Some sites have short menus, some link to every product on every page.
         let manner = self.web.random("menu", &[self.profile.site]).share();
         self.put("<ul class=\"menu\">");
-        if manner < 0.2 && self.kind != PageKind::Home && self.kind != PageKind::Start {
-            let home = self.label(PageKind::Home);
-            self.link(PageKind::Home, &home, "li");
+        if manner < 0.2
+            && self.kind != GeneratedPageKind::Home
+            && self.kind != GeneratedPageKind::Start
+        {
+            let home = self.label(GeneratedPageKind::Home);
+            self.link(GeneratedPageKind::Home, &home, "li");
             self.put("</ul>\n");
             return;
         }
         for kind in [
-            PageKind::Home,
-            PageKind::About,
-            PageKind::ProductList(1),
-            PageKind::NewsList(1),
-            PageKind::Staff,
-            PageKind::Calendar(0),
-            PageKind::Links,
-            PageKind::Contact,
-            PageKind::Imprint,
+            GeneratedPageKind::Home,
+            GeneratedPageKind::About,
+            GeneratedPageKind::ProductList(1),
+            GeneratedPageKind::NewsList(1),
+            GeneratedPageKind::Staff,
+            GeneratedPageKind::Calendar(0),
+            GeneratedPageKind::Links,
+            GeneratedPageKind::Contact,
+            GeneratedPageKind::Imprint,
         ] {
             if addresses::exists(self.profile, kind) {
                 let text = self.label(kind);
@@ -248,9 +265,9 @@ impl<'w> Page<'w> {
         }
         if manner > 0.75 {
             for number in 1..=LIST_LENGTH {
-                if addresses::exists(self.profile, PageKind::Product(number)) {
+                if addresses::exists(self.profile, GeneratedPageKind::Product(number)) {
                     self.link(
-                        PageKind::Product(number),
+                        GeneratedPageKind::Product(number),
                         &format!("{label} {number}"),
                         "li",
                     );
@@ -262,32 +279,32 @@ impl<'w> Page<'w> {
 
     fn body(&mut self, mixture: &Mixture<'_>) {
         match self.kind {
-            PageKind::Home | PageKind::Start => {
+            GeneratedPageKind::Home | GeneratedPageKind::Start => {
                 self.paragraphs(mixture, 140.0);
                 self.latest(mixture);
                 self.links_elsewhere(mixture, 0..LINKS_AT_HOME);
             }
-            PageKind::About => {
+            GeneratedPageKind::About => {
                 self.paragraphs(mixture, 220.0);
                 if self.profile.guest_topic.is_some() {
                     for number in 1..=GUEST_PAGES {
                         let text = mixture.phrase(&mut self.random);
-                        self.link(PageKind::Guest(number), &text, "p");
+                        self.link(GeneratedPageKind::Guest(number), &text, "p");
                     }
                 }
             }
-            PageKind::Contact => {
-                let name = person(self.profile.tongue, &mut self.random);
+            GeneratedPageKind::Contact => {
+                let name = person(self.profile.language, &mut self.random);
                 self.put(&format!("<address>{}</address>", escaped(&name)));
                 self.paragraphs(mixture, 50.0);
             }
-            PageKind::Imprint => {
+            GeneratedPageKind::Imprint => {
                 let text = [self.said.all("imprint"), self.said.all("privacy")].join(" ");
                 self.put(&format!("<p>{}</p>\n", escaped(&text)));
             }
-            PageKind::Staff => {
+            GeneratedPageKind::Staff => {
                 for _ in 0..3 + self.random.below(20) {
-                    let name = person(self.profile.tongue, &mut self.random);
+                    let name = person(self.profile.language, &mut self.random);
                     let text = mixture.text(8, &mut self.random);
                     self.put(&format!(
                         "<h3>{}</h3><p>{}</p>\n",
@@ -296,33 +313,43 @@ impl<'w> Page<'w> {
                     ));
                 }
             }
-            PageKind::Links => {
+            GeneratedPageKind::Links => {
                 self.paragraphs(mixture, 30.0);
                 self.links_elsewhere(mixture, LINKS_AT_HOME..usize::MAX);
             }
-            PageKind::Calendar(month) => self.calendar(mixture, month),
-            PageKind::ProductList(number) => {
-                self.list(mixture, number, PageKind::Product, PageKind::ProductList);
+            GeneratedPageKind::Calendar(month) => self.calendar(mixture, month),
+            GeneratedPageKind::ProductList(number) => {
+                self.list(
+                    mixture,
+                    number,
+                    GeneratedPageKind::Product,
+                    GeneratedPageKind::ProductList,
+                );
             }
-            PageKind::NewsList(number) => {
-                self.list(mixture, number, PageKind::News, PageKind::NewsList);
+            GeneratedPageKind::NewsList(number) => {
+                self.list(
+                    mixture,
+                    number,
+                    GeneratedPageKind::News,
+                    GeneratedPageKind::NewsList,
+                );
             }
-            PageKind::Product(number) => {
+            GeneratedPageKind::Product(number) => {
                 self.paragraphs(mixture, 170.0);
-                self.neighbours(mixture, number, PageKind::Product);
+                self.neighbours(mixture, number, GeneratedPageKind::Product);
             }
-            PageKind::News(number) => {
+            GeneratedPageKind::News(number) => {
                 self.paragraphs(mixture, 260.0);
                 if self.random.is(0.2) {
                     let at = index(self.random.below(8));
                     self.links_elsewhere(mixture, at..at + 1);
                 }
-                self.neighbours(mixture, number, PageKind::News);
+                self.neighbours(mixture, number, GeneratedPageKind::News);
             }
-            PageKind::Guest(number) => {
+            GeneratedPageKind::Guest(number) => {
                 self.paragraphs(mixture, 200.0);
                 self.guest_links(mixture);
-                self.neighbours(mixture, number, PageKind::Guest);
+                self.neighbours(mixture, number, GeneratedPageKind::Guest);
             }
         }
     }
@@ -346,9 +373,9 @@ impl<'w> Page<'w> {
         for (items, kind) in [
             (
                 self.profile.products,
-                PageKind::Product as fn(u32) -> PageKind,
+                GeneratedPageKind::Product as fn(u32) -> GeneratedPageKind,
             ),
-            (self.profile.news, PageKind::News),
+            (self.profile.news, GeneratedPageKind::News),
         ] {
             for number in 1..=items.min(4) {
                 let text = mixture.phrase(&mut self.random);
@@ -361,8 +388,8 @@ impl<'w> Page<'w> {
         &mut self,
         mixture: &Mixture<'_>,
         list: u32,
-        item: fn(u32) -> PageKind,
-        next: fn(u32) -> PageKind,
+        item: fn(u32) -> GeneratedPageKind,
+        next: fn(u32) -> GeneratedPageKind,
     ) {
         for at in 1..=LIST_LENGTH {
             let number = (list - 1) * LIST_LENGTH + at;
@@ -380,7 +407,12 @@ impl<'w> Page<'w> {
         }
     }
 
-    fn neighbours(&mut self, mixture: &Mixture<'_>, number: u32, kind: fn(u32) -> PageKind) {
+    fn neighbours(
+        &mut self,
+        mixture: &Mixture<'_>,
+        number: u32,
+        kind: fn(u32) -> GeneratedPageKind,
+    ) {
         for number in [number.saturating_sub(1), number + 1] {
             if addresses::exists(self.profile, kind(number)) {
                 let text = mixture.phrase(&mut self.random);
@@ -405,9 +437,9 @@ impl<'w> Page<'w> {
         }
         self.put("</table>\n");
         for month in [month.saturating_sub(1), month + 1] {
-            if addresses::exists(self.profile, PageKind::Calendar(month)) {
+            if addresses::exists(self.profile, GeneratedPageKind::Calendar(month)) {
                 let text = format!("{}/{}", month % 12 + 1, FIRST_YEAR + month / 12);
-                self.link(PageKind::Calendar(month), &text, "p");
+                self.link(GeneratedPageKind::Calendar(month), &text, "p");
             }
         }
     }
@@ -438,7 +470,7 @@ impl<'w> Page<'w> {
         let text = match self.random.below(3) {
             0 => host.clone(),
             1 => mixture.phrase(&mut self.random),
-            _ => names::title(self.web, target, other.tongue),
+            _ => names::title(self.web, target, other.language),
         };
         let www = if self.random.is(0.5) { "www." } else { "" };
         let about = if self.random.is(0.5) {
@@ -460,8 +492,8 @@ impl<'w> Page<'w> {
             let partners = links::targets(self.web, self.profile);
             let some = 1 + index(site.below(6));
             for target in partners.into_iter().take(some) {
-                let (host, tongue) = (names::host(self.web, target), self.profile.tongue);
-                let name = escaped(&names::title(self.web, target, tongue));
+                let (host, language) = (names::host(self.web, target), self.profile.language);
+                let name = escaped(&names::title(self.web, target, language));
                 self.put(&format!("<a href=\"http://{host}/\">{name}</a>\n"));
             }
         }
@@ -474,7 +506,7 @@ impl<'w> Page<'w> {
             text.push_str(&self.said.all("cookies"));
             text.push(' ');
         }
-        text.push_str(&person(self.profile.tongue, &mut site));
+        text.push_str(&person(self.profile.language, &mut site));
         let year = FIRST_YEAR + u32::try_from(site.below(7)).unwrap_or_default();
         self.put(&format!(
             "<hr><p>{} {year}</p>\n</body></html>\n",
@@ -482,24 +514,24 @@ impl<'w> Page<'w> {
         ));
     }
 
-    fn label(&self, kind: PageKind) -> String {
+    fn label(&self, kind: GeneratedPageKind) -> String {
         // Labels are the same on all pages of a site.
         let mut random = self.web.random("labels", &[self.profile.site]);
         let kind = match kind {
-            PageKind::Home | PageKind::Start => "home",
-            PageKind::About | PageKind::Guest(_) => "about",
-            PageKind::Contact => "contact",
-            PageKind::Imprint => return addresses::imprint_label(self.profile),
-            PageKind::Staff => "staff",
-            PageKind::Links => "links",
-            PageKind::Calendar(_) => "calendar",
-            PageKind::ProductList(_) | PageKind::Product(_) => "products",
-            PageKind::NewsList(_) | PageKind::News(_) => "news",
+            GeneratedPageKind::Home | GeneratedPageKind::Start => "home",
+            GeneratedPageKind::About | GeneratedPageKind::Guest(_) => "about",
+            GeneratedPageKind::Contact => "contact",
+            GeneratedPageKind::Imprint => return addresses::imprint_label(self.profile),
+            GeneratedPageKind::Staff => "staff",
+            GeneratedPageKind::Links => "links",
+            GeneratedPageKind::Calendar(_) => "calendar",
+            GeneratedPageKind::ProductList(_) | GeneratedPageKind::Product(_) => "products",
+            GeneratedPageKind::NewsList(_) | GeneratedPageKind::News(_) => "news",
         };
         self.said.one(kind, &mut random).to_owned()
     }
 
-    fn link(&mut self, kind: PageKind, text: &str, tag: &str) {
+    fn link(&mut self, kind: GeneratedPageKind, text: &str, tag: &str) {
         let target = self.target(kind);
         self.put(&format!(
             "<{tag}><a href=\"{}\">{}</a></{tag}>\n",
@@ -508,7 +540,7 @@ impl<'w> Page<'w> {
         ));
     }
 
-    fn target(&self, kind: PageKind) -> String {
+    fn target(&self, kind: GeneratedPageKind) -> String {
         addresses::target(self.profile, kind, number_of(self.kind))
     }
 

@@ -5,7 +5,7 @@
 //! the site.
 
 use super::seeded_random::index;
-use super::words::{CATEGORIES, TOPICS, Tongue};
+use super::words::{CATEGORIES, TOPICS, WebLanguage};
 use super::{GeneratedWeb, category_of};
 
 /// Shares of sites with each [`Oddity`].
@@ -90,7 +90,7 @@ pub(super) struct Profile {
     pub(super) site: u64,
     /// Index into [`CATEGORIES`].
     pub(super) category: usize,
-    pub(super) tongue: Tongue,
+    pub(super) language: WebLanguage,
     pub(super) oddity: Oddity,
     pub(super) homepage: Homepage,
     pub(super) style: AddressStyle,
@@ -119,11 +119,11 @@ impl Profile {
         let category = category_of(site);
         let mut random = web.random("profile", &[site]);
         let oddity = oddity(web, site);
-        let tongue = match random.share() {
-            share if share < 0.62 => Tongue::English,
-            share if share < 0.80 => Tongue::German,
-            share if share < 0.91 => Tongue::French,
-            _ => Tongue::Spanish,
+        let language = match random.share() {
+            share if share < 0.62 => WebLanguage::English,
+            share if share < 0.80 => WebLanguage::German,
+            share if share < 0.91 => WebLanguage::French,
+            _ => WebLanguage::Spanish,
         };
         let homepage = match random.share() {
             share if share < 0.02 => Homepage::Frames,
@@ -158,7 +158,7 @@ impl Profile {
         Self {
             site,
             category,
-            tongue,
+            language,
             oddity,
             homepage,
             style,
@@ -188,8 +188,8 @@ impl Profile {
 /// Popular sites have none; they are the targets of aliases and mirrors.
 fn oddity(web: &GeneratedWeb, site: u64) -> Oddity {
     let mut random = web.random("oddity", &[site]);
-    let place = site / CATEGORIES.len() as u64;
-    if place < 3 {
+    let popularity_rank = site / CATEGORIES.len() as u64;
+    if popularity_rank < 3 {
         return Oddity::None;
     }
     // One of the popular sites of the same category, which have no oddity.

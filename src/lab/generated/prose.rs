@@ -6,7 +6,7 @@
 use super::GeneratedWeb;
 use super::names::capitalised;
 use super::seeded_random::SeededRandom;
-use super::words::{Category, Tongue, Vocabulary, WORDS};
+use super::words::{Category, WORDS, WebLanguage, WordLists};
 
 /// Share of the words of a vocabulary that a site uses.
 const KNOWN: f64 = 0.6;
@@ -15,9 +15,9 @@ const KNOWN: f64 = 0.6;
 pub(super) struct Mixture<'w> {
     web: &'w GeneratedWeb,
     site: u64,
-    tongue: Tongue,
+    language: WebLanguage,
     /// Vocabularies with their shares, which sum to 1.
-    parts: Vec<(&'static Vocabulary, f64)>,
+    parts: Vec<(&'static WordLists, f64)>,
 }
 
 impl<'w> Mixture<'w> {
@@ -25,17 +25,17 @@ impl<'w> Mixture<'w> {
     pub(super) fn new(
         web: &'w GeneratedWeb,
         site: u64,
-        tongue: Tongue,
+        language: WebLanguage,
         parts: &[(&'static Category, f64)],
     ) -> Self {
         let total: f64 = parts.iter().map(|(_, weight)| weight).sum();
         let parts = parts
             .iter()
-            .map(|(category, weight)| (category.vocabulary(tongue), weight / total));
+            .map(|(category, weight)| (category.vocabulary(language), weight / total));
         Self {
             web,
             site,
-            tongue,
+            language,
             parts: parts.collect(),
         }
     }
@@ -62,7 +62,7 @@ impl<'w> Mixture<'w> {
     }
 
     fn sentence(&self, random: &mut SeededRandom) -> String {
-        let said = WORDS.boilerplate(self.tongue);
+        let said = WORDS.boilerplate(self.language);
         let mut sentence = String::new();
         let mut rest = random.pick::<str, _>(&said.templates);
         while let Some((before, after)) = rest.split_once('{') {
@@ -73,7 +73,7 @@ impl<'w> Mixture<'w> {
                 "verb" => sentence.push_str(self.known(&vocabulary.verbs, random)),
                 "adjective" => sentence.push_str(self.known(&vocabulary.adjectives, random)),
                 "phrase" => sentence.push_str(self.known(&vocabulary.phrases, random)),
-                "name" => sentence.push_str(&person(self.tongue, random)),
+                "name" => sentence.push_str(&person(self.language, random)),
                 "place" => sentence.push_str(random.pick::<str, _>(&said.places)),
                 "year" => sentence.push_str(&(1950 + random.below(76)).to_string()),
                 _ => sentence.push_str(self.known(&vocabulary.nouns, random)),
@@ -84,7 +84,7 @@ impl<'w> Mixture<'w> {
         capitalised(&sentence)
     }
 
-    fn vocabulary(&self, random: &mut SeededRandom) -> &'static Vocabulary {
+    fn vocabulary(&self, random: &mut SeededRandom) -> &'static WordLists {
         let mut share = random.share();
         for (vocabulary, weight) in &self.parts {
             if share < *weight {
@@ -110,8 +110,8 @@ impl<'w> Mixture<'w> {
 }
 
 /// A first name and a surname.
-pub(super) fn person(tongue: Tongue, random: &mut SeededRandom) -> String {
-    let people = &WORDS.boilerplate(tongue).people;
+pub(super) fn person(language: WebLanguage, random: &mut SeededRandom) -> String {
+    let people = &WORDS.boilerplate(language).people;
     let half = people.len() / 2;
     let first = random.pick::<str, _>(&people[..half]);
     let last = random.pick::<str, _>(&people[half..]);

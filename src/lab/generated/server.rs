@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{Answer, GeneratedWeb};
+use super::{GeneratedAnswer, GeneratedWeb};
 
 /// Latency and fault rate of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -224,7 +224,7 @@ async fn answer(
     let Some(answer) = web.answer(host, path, query) else {
         return Err(BreakOff);
     };
-    let Answer {
+    let GeneratedAnswer {
         status,
         headers,
         body,

@@ -76,7 +76,7 @@ const KINDS: [&str; 13] = [
 
 /// The languages of the web.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tongue {
+pub(super) enum WebLanguage {
     English,
     German,
     French,
@@ -87,11 +87,11 @@ pub(super) enum Tongue {
 pub(super) struct Category {
     /// Index into the fields, for topics.
     pub(super) field: Option<usize>,
-    vocabularies: [Vocabulary; 4],
+    vocabularies: [WordLists; 4],
 }
 
 /// The words of a category in one language, the typical ones first.
-pub(super) struct Vocabulary {
+pub(super) struct WordLists {
     pub(super) nouns: Vec<String>,
     pub(super) verbs: Vec<String>,
     pub(super) adjectives: Vec<String>,
@@ -129,7 +129,7 @@ pub(super) static WORDS: LazyLock<Words> = LazyLock::new(|| {
         categories: categories.collect(),
         general: Category::read(include_str!("words/general.toml"), &[]).1,
         farm: Category::read(include_str!("words/farm.toml"), &[]).1,
-        boilerplate: Tongue::ALL.map(|tongue| Boilerplate::read(&mut pages, tongue)),
+        boilerplate: WebLanguage::ALL.map(|language| Boilerplate::read(&mut pages, language)),
         fields: fields.into_iter().map(|(_, field)| field).collect(),
     }
 });
@@ -180,9 +180,9 @@ fn take(lists: &mut Lists, section: &str, key: &str) -> Vec<String> {
     list.unwrap_or_default()
 }
 
-// === impl Tongue ===
+// === impl WebLanguage ===
 
-impl Tongue {
+impl WebLanguage {
     pub(super) const ALL: [Self; 4] = [Self::English, Self::German, Self::French, Self::Spanish];
 
     pub(super) fn code(self) -> &'static str {
@@ -203,9 +203,9 @@ impl Category {
         let mut lists = lists(text);
         let name = take(&mut lists, "", "name").concat();
         let field = take(&mut lists, "", "field").concat();
-        let mut vocabulary = |tongue: Tongue| {
-            let mut take = |key| take(&mut lists, tongue.code(), key);
-            Vocabulary {
+        let mut vocabulary = |language: WebLanguage| {
+            let mut take = |key| take(&mut lists, language.code(), key);
+            WordLists {
                 nouns: take("nouns"),
                 verbs: take("verbs"),
                 adjectives: take("adjectives"),
@@ -213,27 +213,27 @@ impl Category {
             }
         };
         let category = Self {
-            vocabularies: Tongue::ALL.map(&mut vocabulary),
+            vocabularies: WebLanguage::ALL.map(&mut vocabulary),
             field: fields.iter().position(|known| *known == field),
         };
         (name, category)
     }
 
-    pub(super) fn vocabulary(&self, tongue: Tongue) -> &Vocabulary {
-        &self.vocabularies[tongue as usize]
+    pub(super) fn vocabulary(&self, language: WebLanguage) -> &WordLists {
+        &self.vocabularies[language as usize]
     }
 }
 
 // === impl Boilerplate ===
 
 impl Boilerplate {
-    fn read(lists: &mut Lists, tongue: Tongue) -> Self {
-        let mut of_tongue = |key| take(lists, tongue.code(), key);
+    fn read(lists: &mut Lists, language: WebLanguage) -> Self {
+        let mut in_language = |key| take(lists, language.code(), key);
         Self {
-            templates: of_tongue("templates"),
-            people: of_tongue("people"),
-            places: of_tongue("places"),
-            texts: KINDS.map(of_tongue),
+            templates: in_language("templates"),
+            people: in_language("people"),
+            places: in_language("places"),
+            texts: KINDS.map(in_language),
         }
     }
 
@@ -256,8 +256,8 @@ impl Boilerplate {
 // === impl Words ===
 
 impl Words {
-    pub(super) fn boilerplate(&self, tongue: Tongue) -> &Boilerplate {
-        &self.boilerplate[tongue as usize]
+    pub(super) fn boilerplate(&self, language: WebLanguage) -> &Boilerplate {
+        &self.boilerplate[language as usize]
     }
 }
 
@@ -282,14 +282,14 @@ mod tests {
         assert_eq!(WORDS.categories.len(), CATEGORIES.len());
         for (at, category) in WORDS.categories.iter().enumerate() {
             assert_eq!(category.field.is_some(), at < TOPICS, "{}", CATEGORIES[at]);
-            for tongue in Tongue::ALL {
-                let words = category.vocabulary(tongue);
+            for language in WebLanguage::ALL {
+                let words = category.vocabulary(language);
                 assert!(words.nouns.len() >= 40 && words.phrases.len() >= 12);
                 assert!(words.verbs.len() >= 12 && words.adjectives.len() >= 12);
             }
         }
-        for tongue in Tongue::ALL {
-            let said = WORDS.boilerplate(tongue);
+        for language in WebLanguage::ALL {
+            let said = WORDS.boilerplate(language);
             for template in &said.templates {
                 let mut rest = template.as_str();
                 while let Some((_, after)) = rest.split_once('{') {

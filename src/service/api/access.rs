@@ -36,7 +36,7 @@ use crate::config::ApiSettings;
 
 use super::super::DaemonState;
 use super::Api;
-use super::answers::Problem;
+use super::answers::ApiProblem;
 
 /// Timeout of a request, not counting `wait` of the feed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,7 +73,7 @@ pub(crate) enum TokenError {
 
 /// The address that a request came from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// Extractor and proof: the request carries the right token.
 pub(super) struct Authorized;
@@ -173,11 +173,11 @@ pub(super) async fn check_host_and_rate(
     next: Next,
 ) -> Response {
     if !host_of(&request).is_some_and(|host| access.is_own_host(&host)) {
-        return Problem::wrong_host().into_response();
+        return ApiProblem::wrong_host().into_response();
     }
-    let peer = request.extensions().get::<Peer>().copied();
-    if let Some(wait) = peer.and_then(|Peer(peer)| access.retry_after(peer.ip())) {
-        return Problem::too_many(wait.as_secs() + 1).into_response();
+    let peer = request.extensions().get::<PeerAddress>().copied();
+    if let Some(wait) = peer.and_then(|PeerAddress(peer)| access.retry_after(peer.ip())) {
+        return ApiProblem::too_many(wait.as_secs() + 1).into_response();
     }
     next.run(request).await
 }
@@ -207,7 +207,7 @@ pub(super) async fn limit_time(request: Request, next: Next) -> Response {
     };
     match timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::too_slow().into_response(),
+        Err(_) => ApiProblem::too_slow().into_response(),
     }
 }
 
@@ -242,16 +242,19 @@ fn host_of(request: &Request) -> Option<String> {
     Some(host.parse::<Authority>().ok()?.host().to_owned())
 }
 
-fn check_token(parts: &Parts, state: &watch::Receiver<DaemonState>) -> Result<Authorized, Problem> {
+fn check_token(
+    parts: &Parts,
+    state: &watch::Receiver<DaemonState>,
+) -> Result<Authorized, ApiProblem> {
     let plan = Arc::clone(&state.borrow().plan);
     let Some(token) = &plan.token else {
-        return Err(Problem::forbidden(
+        return Err(ApiProblem::forbidden(
             "the daemon has no token, so it refuses this: name a file as `token_file` in [api]",
         ));
     };
     let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let Some(header) = header else {
-        return Err(Problem::unauthorized(
+        return Err(ApiProblem::unauthorized(
             "this needs the token of the daemon: send the header `authorization: Bearer TOKEN`",
         ));
     };
@@ -259,19 +262,21 @@ fn check_token(parts: &Parts, state: &watch::Receiver<DaemonState>) -> Result<Au
     if scheme.eq_ignore_ascii_case(b"bearer ") && token.matches(sent.trim_ascii()) {
         return Ok(Authorized);
     }
-    let peer = parts.extensions.get::<Peer>();
+    let peer = parts.extensions.get::<PeerAddress>();
     tracing::warn!(
-        peer = %peer.map_or("unknown".to_owned(), |Peer(peer)| peer.to_string()),
+        peer = %peer.map_or("unknown".to_owned(), |PeerAddress(peer)| peer.to_string()),
         path = parts.uri.path(),
         "request with a wrong token"
     );
-    Err(Problem::unauthorized("this is not the token of the daemon"))
+    Err(ApiProblem::unauthorized(
+        "this is not the token of the daemon",
+    ))
 }
 
 impl FromRequestParts<Arc<Api>> for Authorized {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiProblem> {
         check_token(parts, &api.state.subscribe())
     }
 }

@@ -20,7 +20,7 @@ pub(super) const JSON_LINES: &str = "application/x-ndjson";
 
 /// An error response.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct ApiProblem {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -42,13 +42,13 @@ struct ProblemDetail {
     message: String,
 }
 
-/// axum's `Json`: a body that is refused with a [`Problem`], or a response without control characters.
+/// axum's `Json`: a body that is refused with a [`ApiProblem`], or a response without control characters.
 pub(super) struct Json<T>(pub(super) T);
 
-/// axum's `Query`, refused with a [`Problem`].
+/// axum's `Query`, refused with a [`ApiProblem`].
 pub(super) struct Query<T>(pub(super) T);
 
-/// axum's `Path`, refused with a [`Problem`].
+/// axum's `Path`, refused with a [`ApiProblem`].
 pub(super) struct Path<T>(pub(super) T);
 
 /// A judged site, in short
@@ -64,9 +64,9 @@ pub(super) struct SiteLine {
     listed: bool,
 }
 
-// === impl Problem ===
+// === impl ApiProblem ===
 
-impl Problem {
+impl ApiProblem {
     fn new(status: StatusCode, code: &'static str, message: String) -> Self {
         Self {
             status,
@@ -154,7 +154,7 @@ impl Problem {
     }
 }
 
-impl From<StoreError> for Problem {
+impl From<StoreError> for ApiProblem {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "the API cannot use the store");
         // The cause is for the operator only: it is in the log.
@@ -167,19 +167,19 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<QueryRejection> for Problem {
+impl From<QueryRejection> for ApiProblem {
     fn from(rejection: QueryRejection) -> Self {
         Self::bad_request(rejection.body_text())
     }
 }
 
-impl From<PathRejection> for Problem {
+impl From<PathRejection> for ApiProblem {
     fn from(rejection: PathRejection) -> Self {
         Self::bad_request(rejection.body_text())
     }
 }
 
-impl From<JsonRejection> for Problem {
+impl From<JsonRejection> for ApiProblem {
     fn from(rejection: JsonRejection) -> Self {
         let (status, message) = (rejection.status(), rejection.body_text());
         let code = match status {
@@ -191,7 +191,7 @@ impl From<JsonRejection> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response {
         let body = ProblemBody {
             error: ProblemDetail {
@@ -227,27 +227,27 @@ fn json(value: &impl Serialize) -> String {
 // === impl extractors ===
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiProblem> {
         let extract::Query(query) = extract::Query::from_request_parts(parts, state).await?;
         Ok(Self(query))
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiProblem> {
         let extract::Path(path) = extract::Path::from_request_parts(parts, state).await?;
         Ok(Self(path))
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiProblem> {
         let AxumJson(body) = AxumJson::from_request(request, state).await?;
         Ok(Self(body))
     }
@@ -268,9 +268,9 @@ impl SiteLine {
 }
 
 /// Parses a host of a path or a query.
-pub(super) fn site(host: &str) -> Result<SiteId, Problem> {
+pub(super) fn site(host: &str) -> Result<SiteId, ApiProblem> {
     let site = host.parse();
-    site.map_err(|error| Problem::bad_request(format!("`{host}` is not a host: {error}")))
+    site.map_err(|error| ApiProblem::bad_request(format!("`{host}` is not a host: {error}")))
 }
 
 /// Whether the client accepts JSON Lines.

@@ -13,9 +13,9 @@ use crate::web::SiteId;
 
 use super::Api;
 use super::access::Authorized;
-use super::answers::{Json, Path, Problem, ProblemBody, Query, site};
+use super::answers::{ApiProblem, Json, Path, ProblemBody, Query, site};
 use super::editors::checked_note;
-use super::sites::limit;
+use super::sites::checked_limit;
 
 /// Maximum number of blocks per response.
 const MAX_BLOCKS: usize = 10_000;
@@ -69,11 +69,11 @@ pub(super) struct BlocksParams {
 pub(super) async fn all(
     State(api): State<Arc<Api>>,
     Query(params): Query<BlocksParams>,
-) -> Result<Json<Blocks>, Problem> {
-    let most = limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
+) -> Result<Json<Blocks>, ApiProblem> {
+    let limit = checked_limit(params.limit, MAX_BLOCKS, MAX_BLOCKS)?;
     let after = params.after.as_deref().map(site).transpose()?;
-    let blocks = api.store.blocks(after, most).await?;
-    let last = blocks.last().filter(|_| blocks.len() == most);
+    let blocks = api.store.blocks(after, limit).await?;
+    let last = blocks.last().filter(|_| blocks.len() == limit);
     let next = last.map(|(site, _)| site.to_string());
     let blocks = blocks.into_iter();
     let blocks = blocks.map(|(site, block)| BlockNote::new(&site, block));
@@ -100,7 +100,7 @@ pub(super) async fn block(
     _authorized: Authorized,
     Path(host): Path<String>,
     Json(body): Json<NewBlock>,
-) -> Result<Json<BlockNote>, Problem> {
+) -> Result<Json<BlockNote>, ApiProblem> {
     let site = site(&host)?;
     let edit = Edit::Block {
         site: site.clone(),
@@ -109,7 +109,7 @@ pub(super) async fn block(
     api.steering.block(&site, edit).await?;
     match api.store.block_of(&site).await? {
         Some(block) => Ok(Json(BlockNote::new(&site, block))),
-        None => Err(Problem::conflict(format!(
+        None => Err(ApiProblem::conflict(format!(
             "another editor has just unblocked {site}"
         ))),
     }
@@ -132,7 +132,7 @@ pub(super) async fn unblock(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path(host): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, ApiProblem> {
     let site = site(&host)?;
     let edit = Edit::Unblock { site: site.clone() };
     api.steering.block(&site, edit).await?;

@@ -14,8 +14,8 @@ use crate::web::SiteId;
 
 use super::Api;
 use super::access::Authorized;
-use super::answers::{Json, Path, Problem, ProblemBody, Query, lines, site};
-use super::sites::limit;
+use super::answers::{ApiProblem, Json, Path, ProblemBody, Query, lines, site};
+use super::sites::checked_limit;
 
 /// Maximum number of decisions per response.
 const MAX_DECISIONS: usize = 10_000;
@@ -90,7 +90,7 @@ pub(super) async fn decide(
     _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
     Json(body): Json<NewDecision>,
-) -> Result<Json<DecidedSite>, Problem> {
+) -> Result<Json<DecidedSite>, ApiProblem> {
     let (id, site) = api.topic_and_site(&topic, &host).await?;
     let opinion = match body.decision {
         Choice::Accept => Opinion::Accept,
@@ -103,10 +103,10 @@ pub(super) async fn decide(
         decision,
     })
     .await?;
-    let file = api.store.site(id, &site).await?;
-    let Some(decision) = file.and_then(|file| file.decision) else {
+    let detail = api.store.site(id, &site).await?;
+    let Some(decision) = detail.and_then(|detail| detail.decision) else {
         let message = format!("another editor has just withdrawn the decision on {site}");
-        return Err(Problem::conflict(message));
+        return Err(ApiProblem::conflict(message));
     };
     Ok(Json(DecidedSite {
         topic,
@@ -135,7 +135,7 @@ pub(super) async fn withdraw(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, ApiProblem> {
     let (topic, site) = api.topic_and_site(&topic, &host).await?;
     let decision = None;
     api.edit_site(Edit::Decide {
@@ -164,18 +164,18 @@ pub(super) async fn decisions(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(params): Query<DecisionsParams>,
-) -> Result<Response, Problem> {
-    let most = limit(params.limit, MAX_DECISIONS, MAX_DECISIONS)?;
+) -> Result<Response, ApiProblem> {
+    let limit = checked_limit(params.limit, MAX_DECISIONS, MAX_DECISIONS)?;
     let after = params.after.as_deref().map(site).transpose()?;
     let decisions = match api.stored_topic(&topic).await? {
-        Some(id) => api.store.decisions(id, after, most).await?,
+        Some(id) => api.store.decisions(id, after, limit).await?,
         None => Vec::new(),
     };
-    let last = decisions.last().filter(|_| decisions.len() == most);
+    let last = decisions.last().filter(|_| decisions.len() == limit);
     let next = last.map(|(site, _)| {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("after", site.as_str());
-        query.append_pair("limit", &most.to_string());
+        query.append_pair("limit", &limit.to_string());
         format!("decisions?{}", query.finish())
     });
     let decided = decisions.into_iter().map(|(site, decision)| DecidedSite {
@@ -206,7 +206,7 @@ pub(super) async fn recheck(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path((topic, host)): Path<(String, String)>,
-) -> Result<(StatusCode, Json<Rechecking>), Problem> {
+) -> Result<(StatusCode, Json<Rechecking>), ApiProblem> {
     api.check_planned(&topic)?;
     let (topic, site) = api.topic_and_site(&topic, &host).await?;
     let host = site.to_string();
@@ -216,10 +216,10 @@ pub(super) async fn recheck(
 }
 
 /// Refuses a note that is too long.
-pub(super) fn checked_note(note: String) -> Result<String, Problem> {
+pub(super) fn checked_note(note: String) -> Result<String, ApiProblem> {
     let length = note.chars().count();
     if length > MAX_NOTE {
-        Err(Problem::bad_request(format!(
+        Err(ApiProblem::bad_request(format!(
             "`note` has {length} characters; at most {MAX_NOTE} are permitted"
         )))
     } else {
@@ -230,18 +230,22 @@ pub(super) fn checked_note(note: String) -> Result<String, Problem> {
 // === impl Api ===
 
 impl Api {
-    async fn topic_and_site(&self, topic: &str, host: &str) -> Result<(TopicId, SiteId), Problem> {
+    async fn topic_and_site(
+        &self,
+        topic: &str,
+        host: &str,
+    ) -> Result<(TopicId, SiteId), ApiProblem> {
         Ok((self.topic_id(topic).await?, site(host)?))
     }
 
     /// Applies an edit to a site, which must have been visited.
-    async fn edit_site(&self, edit: Edit) -> Result<(), Problem> {
+    async fn edit_site(&self, edit: Edit) -> Result<(), ApiProblem> {
         match self.store.edit(edit).await? {
             Edited::Done { .. } | Edited::Unchanged => Ok(()),
-            Edited::Unknown => Err(Problem::not_found(
+            Edited::Unknown => Err(ApiProblem::not_found(
                 "this site is not known; it can be added as a start site".to_owned(),
             )),
-            Edited::NotVisited => Err(Problem::conflict(
+            Edited::NotVisited => Err(ApiProblem::conflict(
                 "the site was not visited yet, so there is no verdict to decide on; add it as a \
                  start site to have it visited soon"
                     .to_owned(),

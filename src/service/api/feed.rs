@@ -19,8 +19,8 @@ use crate::verdicts::{JudgedSiteView, date};
 
 use super::Api;
 use super::access::MAX_FEED_WAIT;
-use super::answers::{Problem, ProblemBody, Query, lines};
-use super::sites::limit;
+use super::answers::{ApiProblem, ProblemBody, Query, lines};
+use super::sites::checked_limit;
 
 pub(super) const PATH: &str = "/v1/feed";
 
@@ -84,28 +84,28 @@ pub(super) struct FeedLine {
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
     Query(params): Query<FeedParams>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let after = params.after.unwrap_or_default();
-    let most = limit(params.limit, 1_000, MAX_CHANGES)?;
+    let limit = checked_limit(params.limit, 1_000, MAX_CHANGES)?;
     let wait = Duration::from_secs(params.wait.unwrap_or_default());
     if wait > MAX_FEED_WAIT {
         let message = format!("`wait` must be from 0 to {}", MAX_FEED_WAIT.as_secs());
-        return Err(Problem::bad_request(message));
+        return Err(ApiProblem::bad_request(message));
     }
     let topic = api.topic_id(&params.topic).await?;
     let store = api.store.identity().await?;
     let is_other = params.store.is_some_and(|followed| followed != store);
     if is_other || after > api.store.heads().await?.last_number {
-        return Err(Problem::other_store(format!(
+        return Err(ApiProblem::other_store(format!(
             "the number {after} is of another store: this one may have been restored from a \
              backup; begin again with `after=0`, and remove the sites that are not sent again"
         )));
     }
-    let mut changes = api.store.feed(topic, after, most).await?;
+    let mut changes = api.store.feed(topic, after, limit).await?;
     let shall_wait = changes.is_empty() && !wait.is_zero();
     if shall_wait && let Ok(woken) = timeout(wait, api.wait_for_change(topic, after)).await {
         woken?;
-        changes = api.store.feed(topic, after, most).await?;
+        changes = api.store.feed(topic, after, limit).await?;
     }
     let changes = changes
         .into_iter()

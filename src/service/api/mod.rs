@@ -58,10 +58,10 @@ use super::DaemonState;
 use super::dashboard;
 use super::status_board::StatusBoard;
 use super::steering::Steering;
-pub(super) use access::Peer;
+pub(super) use access::PeerAddress;
 pub(crate) use access::Token;
 use access::{Access, TokenScheme};
-use answers::Problem;
+use answers::ApiProblem;
 
 /// Maximum number of pages tried at the same time.
 pub(super) const MAX_TRIALS: usize = 2;
@@ -137,8 +137,8 @@ pub(super) fn router(
             access::check_reader,
         ))
         .merge(dashboard::router())
-        .fallback(async || Problem::not_found("there is nothing at this path".to_owned()))
-        .method_not_allowed_fallback(async || Problem::wrong_method())
+        .fallback(async || ApiProblem::not_found("there is nothing at this path".to_owned()))
+        .method_not_allowed_fallback(async || ApiProblem::wrong_method())
         .layer(DefaultBodyLimit::max(settings.body_bytes))
         .layer(middleware::from_fn(access::limit_time))
         .layer(middleware::from_fn_with_state(

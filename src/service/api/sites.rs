@@ -14,7 +14,9 @@ use crate::store::{Opinion, SiteCursor, SiteQuery, SortOrder, TopicId, VerdictKi
 use crate::verdicts::SiteDetailView;
 
 use super::Api;
-use super::answers::{Json, Path, Problem, ProblemBody, Query, SiteLine, lines, site, wants_lines};
+use super::answers::{
+    ApiProblem, Json, Path, ProblemBody, Query, SiteLine, lines, site, wants_lines,
+};
 use super::blocks::BlockNote;
 
 /// Maximum number of sites per response.
@@ -114,7 +116,7 @@ pub(super) async fn find(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     Query(params): Query<SitesParams>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let names: BTreeMap<TopicId, String> = api
         .store
         .topics()
@@ -158,7 +160,7 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     Path(host): Path<String>,
     Query(params): Query<SiteParams>,
-) -> Result<Json<Site>, Problem> {
+) -> Result<Json<Site>, ApiProblem> {
     let site = site(&host)?;
     if let Some(topic) = &params.topic {
         api.stored_topic(topic).await?;
@@ -168,13 +170,13 @@ pub(super) async fn one(
         if params.topic.as_ref().is_some_and(|topic| *topic != name) {
             continue;
         }
-        if let Some(file) = api.store.site(id, &site).await? {
-            topics.push(SiteDetailView::new(&name, file));
+        if let Some(detail) = api.store.site(id, &site).await? {
+            topics.push(SiteDetailView::new(&name, detail));
         }
     }
     let block = api.store.block_of(&site).await?;
     if topics.is_empty() && block.is_none() {
-        return Err(Problem::not_found(format!("{site} is not known")));
+        return Err(ApiProblem::not_found(format!("{site} is not known")));
     }
     Ok(Json(Site {
         host: site.to_string(),
@@ -199,10 +201,10 @@ pub(super) async fn queue(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(params): Query<QueueParams>,
-) -> Result<Json<Queue>, Problem> {
-    let most = limit(params.limit, 20, MAX_SITES)?;
+) -> Result<Json<Queue>, ApiProblem> {
+    let limit = checked_limit(params.limit, 20, MAX_SITES)?;
     let queue = match api.stored_topic(&topic).await? {
-        Some(id) => api.store.queue(id, most).await?,
+        Some(id) => api.store.queue(id, limit).await?,
         None => Vec::new(),
     };
     let sites = queue.into_iter().map(|(found, teaches)| Question {
@@ -214,11 +216,15 @@ pub(super) async fn queue(
 }
 
 /// Checks the parameter `limit`.
-pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+pub(super) fn checked_limit(
+    sent: Option<usize>,
+    usual: usize,
+    max: usize,
+) -> Result<usize, ApiProblem> {
     match sent.unwrap_or(usual) {
-        number if (1..=most).contains(&number) => Ok(number),
-        number => Err(Problem::bad_request(format!(
-            "`limit` is {number}; it must be from 1 to {most}"
+        number if (1..=max).contains(&number) => Ok(number),
+        number => Err(ApiProblem::bad_request(format!(
+            "`limit` is {number}; it must be from 1 to {max}"
         ))),
     }
 }
@@ -226,13 +232,13 @@ pub(super) fn limit(sent: Option<usize>, usual: usize, most: usize) -> Result<us
 // === impl SitesParams ===
 
 impl SitesParams {
-    fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, Problem> {
+    fn query(&self, topic: Option<TopicId>) -> Result<SiteQuery, ApiProblem> {
         let share = |name: &str, share: Option<f64>, usual: f64| {
             let share = share.unwrap_or(usual);
             if (0.0..=1.0).contains(&share) {
                 Ok(share)
             } else {
-                Err(Problem::bad_request(format!(
+                Err(ApiProblem::bad_request(format!(
                     "`{name}` must be from 0 to 1"
                 )))
             }
@@ -273,11 +279,11 @@ impl SitesParams {
             )?
             .unwrap_or(SortOrder::Oldest),
             after: self.cursor()?,
-            most: limit(self.limit, 100, MAX_SITES)?,
+            limit: checked_limit(self.limit, 100, MAX_SITES)?,
         })
     }
 
-    fn cursor(&self) -> Result<Option<SiteCursor>, Problem> {
+    fn cursor(&self) -> Result<Option<SiteCursor>, ApiProblem> {
         let cursor = self.cursor.as_deref().map(parse_cursor).transpose()?;
         let fits = match &cursor {
             None => true,
@@ -287,7 +293,7 @@ impl SitesParams {
         if fits {
             Ok(cursor)
         } else {
-            Err(Problem::bad_request(
+            Err(ApiProblem::bad_request(
                 "`cursor` is of another query: with `host` sites are sorted differently".to_owned(),
             ))
         }
@@ -297,14 +303,14 @@ impl SitesParams {
     fn link(&self, cursor: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let limit = self.limit.map(|limit| limit.to_string());
-        let least = self.min_confidence.map(|share| share.to_string());
-        let most = self.max_confidence.map(|share| share.to_string());
+        let lowest = self.min_confidence.map(|share| share.to_string());
+        let highest = self.max_confidence.map(|share| share.to_string());
         for (name, value) in [
             ("topic", &self.topic),
             ("verdict", &self.verdict),
             ("decision", &self.decision),
-            ("min_confidence", &least),
-            ("max_confidence", &most),
+            ("min_confidence", &lowest),
+            ("max_confidence", &highest),
             ("since", &self.since),
             ("until", &self.until),
             ("host", &self.host),
@@ -324,7 +330,7 @@ fn choice<T: Copy>(
     name: &str,
     sent: Option<&str>,
     choices: &[(&str, T)],
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, ApiProblem> {
     let Some(sent) = sent else {
         return Ok(None);
     };
@@ -333,17 +339,17 @@ fn choice<T: Copy>(
     found.ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let words = words.join(", ");
-        Problem::bad_request(format!("`{name}` must be one of {words}"))
+        ApiProblem::bad_request(format!("`{name}` must be one of {words}"))
     })
 }
 
-fn time(name: &str, sent: Option<&str>) -> Result<Option<SystemTime>, Problem> {
+fn time(name: &str, sent: Option<&str>) -> Result<Option<SystemTime>, ApiProblem> {
     let Some(sent) = sent else {
         return Ok(None);
     };
     let time = humantime::parse_rfc3339(sent);
     time.map(Some).map_err(|_| {
-        Problem::bad_request(format!(
+        ApiProblem::bad_request(format!(
             "`{name}` must be a time such as 2026-11-16T09:30:00Z"
         ))
     })
@@ -357,7 +363,7 @@ fn cursor_text(cursor: &SiteCursor) -> String {
     }
 }
 
-fn parse_cursor(cursor: &str) -> Result<SiteCursor, Problem> {
+fn parse_cursor(cursor: &str) -> Result<SiteCursor, ApiProblem> {
     let number = |text: &str| text.parse().ok().map(SiteCursor::Number);
     let host = |text: &str| {
         let (topic, host) = text.split_once('.')?;
@@ -371,7 +377,7 @@ fn parse_cursor(cursor: &str) -> Result<SiteCursor, Problem> {
     };
     parsed.ok_or_else(|| {
         let message = "`cursor` is not the `next` of an earlier response";
-        Problem::bad_request(message.to_owned())
+        ApiProblem::bad_request(message.to_owned())
     })
 }
 

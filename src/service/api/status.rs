@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::verdicts::date;
 
 use super::Api;
-use super::answers::{Json, Problem, ProblemBody};
+use super::answers::{ApiProblem, Json, ProblemBody};
 
 /// The status of the daemon
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,7 +43,7 @@ pub(super) struct Status {
         (status = "5XX", body = ProblemBody)
     )
 )]
-pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, Problem> {
+pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Json<Status>, ApiProblem> {
     let metrics = api.metrics.clone();
     // Some metrics read files, such as those of `/proc`.
     let values = spawn_blocking(move || {

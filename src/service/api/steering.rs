@@ -11,7 +11,7 @@ use crate::web::{PageUrl, SiteVisit};
 
 use super::Api;
 use super::access::Authorized;
-use super::answers::{Json, Path, Problem, ProblemBody};
+use super::answers::{ApiProblem, Json, Path, ProblemBody};
 use super::topics::Topic;
 
 /// Maximum number of start sites per request.
@@ -51,7 +51,7 @@ pub(super) async fn pause(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path(topic): Path<String>,
-) -> Result<Json<Topic>, Problem> {
+) -> Result<Json<Topic>, ApiProblem> {
     api.set_paused(&topic, true).await
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn resume(
     State(api): State<Arc<Api>>,
     _authorized: Authorized,
     Path(topic): Path<String>,
-) -> Result<Json<Topic>, Problem> {
+) -> Result<Json<Topic>, ApiProblem> {
     api.set_paused(&topic, false).await
 }
 
@@ -95,10 +95,10 @@ pub(super) async fn add_starts(
     _authorized: Authorized,
     Path(topic): Path<String>,
     Json(NewStarts { sites }): Json<NewStarts>,
-) -> Result<Json<AddedStarts>, Problem> {
+) -> Result<Json<AddedStarts>, ApiProblem> {
     if sites.is_empty() || sites.len() > MAX_STARTS {
         let message = format!("send 1 to {MAX_STARTS} sites, not {}", sites.len());
-        return Err(Problem::bad_request(message));
+        return Err(ApiProblem::bad_request(message));
     }
     let id = api.topic_id(&topic).await?;
     api.check_planned(&topic)?;
@@ -113,25 +113,25 @@ pub(super) async fn add_starts(
     }))
 }
 
-fn entrance(site: &str) -> Result<PageUrl, Problem> {
-    let visit = SiteVisit::to(site).map_err(Problem::bad_request)?;
+fn entrance(site: &str) -> Result<PageUrl, ApiProblem> {
+    let visit = SiteVisit::to(site).map_err(ApiProblem::bad_request)?;
     Ok(visit.entry)
 }
 
 // === impl Api ===
 
 impl Api {
-    async fn set_paused(&self, name: &str, is_paused: bool) -> Result<Json<Topic>, Problem> {
+    async fn set_paused(&self, name: &str, is_paused: bool) -> Result<Json<Topic>, ApiProblem> {
         let topic = self.topic_id(name).await?;
         self.steering.pause(name, topic, is_paused).await?;
         self.topic(name).await.map(Json)
     }
 
     /// Refuses a topic that the settings do not name: its sites are not visited.
-    pub(super) fn check_planned(&self, topic: &str) -> Result<(), Problem> {
+    pub(super) fn check_planned(&self, topic: &str) -> Result<(), ApiProblem> {
         match self.planned(topic) {
             Some(_) => Ok(()),
-            None => Err(Problem::conflict(format!(
+            None => Err(ApiProblem::conflict(format!(
                 "the topic `{topic}` is not in the settings, so its sites are not visited"
             ))),
         }

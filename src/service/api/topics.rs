@@ -13,7 +13,7 @@ use crate::web::Trouble;
 use super::super::PlannedTopic;
 use super::super::status_board::{IdleReason, TopicState};
 use super::Api;
-use super::answers::{Json, Path, Problem, ProblemBody};
+use super::answers::{ApiProblem, Json, Path, ProblemBody};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Topics {
@@ -94,7 +94,7 @@ struct Point {
         (status = "5XX", body = ProblemBody)
     )
 )]
-pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, Problem> {
+pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, ApiProblem> {
     let stored = api.store.topics().await?;
     let plan = Arc::clone(&api.state.borrow().plan);
     let planned = plan
@@ -128,7 +128,7 @@ pub(super) async fn all(State(api): State<Arc<Api>>) -> Result<Json<Topics>, Pro
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-) -> Result<Json<Topic>, Problem> {
+) -> Result<Json<Topic>, ApiProblem> {
     api.topic(&topic).await.map(Json)
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn one(
 pub(super) async fn curve(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-) -> Result<Json<Curve>, Problem> {
+) -> Result<Json<Curve>, ApiProblem> {
     let points = match api.stored_topic(&topic).await? {
         Some(id) => api.store.curve(id).await?,
         None => Vec::new(),
@@ -160,13 +160,13 @@ pub(super) async fn curve(
 
 impl Api {
     /// None if the topic is in the settings but was never opened.
-    pub(super) async fn stored_topic(&self, name: &str) -> Result<Option<TopicId>, Problem> {
+    pub(super) async fn stored_topic(&self, name: &str) -> Result<Option<TopicId>, ApiProblem> {
         let stored = self.store.topics().await?;
         let found = stored.iter().find(|(own, _)| own == name);
         if found.is_none() && self.planned(name).is_none() {
             let mut names: Vec<&str> = stored.iter().map(|(name, _)| name.as_str()).collect();
             names.sort_unstable();
-            return Err(Problem::not_found(format!(
+            return Err(ApiProblem::not_found(format!(
                 "there is no topic `{name}`; there are: {}",
                 names.join(", ")
             )));
@@ -175,9 +175,9 @@ impl Api {
     }
 
     /// The id of a topic that has been opened, now or earlier.
-    pub(super) async fn topic_id(&self, name: &str) -> Result<TopicId, Problem> {
+    pub(super) async fn topic_id(&self, name: &str) -> Result<TopicId, ApiProblem> {
         let id = self.stored_topic(name).await?;
-        id.ok_or_else(|| Problem::starting(format!("the topic `{name}` is being opened")))
+        id.ok_or_else(|| ApiProblem::starting(format!("the topic `{name}` is being opened")))
     }
 
     /// None if the topic is not in the settings.
@@ -199,7 +199,7 @@ impl Api {
         }
     }
 
-    pub(super) async fn topic(&self, name: &str) -> Result<Topic, Problem> {
+    pub(super) async fn topic(&self, name: &str) -> Result<Topic, ApiProblem> {
         let id = self.stored_topic(name).await?;
         let (totals, progress) = match id {
             Some(id) => {

@@ -19,7 +19,7 @@ use crate::web::{
 
 use super::Api;
 use super::access::Authorized;
-use super::answers::{Json, Path, Problem, ProblemBody};
+use super::answers::{ApiProblem, Json, Path, ProblemBody};
 
 /// The address of pasted pages without `url`.
 const PASTED_URL: &str = "https://pasted.invalid/";
@@ -68,17 +68,17 @@ pub(super) struct TrialResult {
 pub(super) async fn try_page(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
-    authorized: Result<Authorized, Problem>,
+    authorized: Result<Authorized, ApiProblem>,
     Json(trial): Json<Trial>,
-) -> Result<Json<TrialResult>, Problem> {
+) -> Result<Json<TrialResult>, ApiProblem> {
     api.stored_topic(&topic).await?;
     let Some(planned) = api.planned(&topic) else {
         let message = format!("the topic `{topic}` is not in the settings, so it has no model");
-        return Err(Problem::conflict(message));
+        return Err(ApiProblem::conflict(message));
     };
     let address = |url: &str| {
         let url = url.parse::<PageUrl>();
-        url.map_err(|error| Problem::bad_request(format!("`url` is no page address: {error}")))
+        url.map_err(|error| ApiProblem::bad_request(format!("`url` is no page address: {error}")))
     };
     let url = trial.url.as_deref().map(address).transpose()?;
     let page = match (trial.html, url) {
@@ -90,7 +90,7 @@ pub(super) async fn try_page(
         }
         (None, None) => {
             let message = "send the page as `html`, or its address as `url`".to_owned();
-            return Err(Problem::bad_request(message));
+            return Err(ApiProblem::bad_request(message));
         }
     };
     let parse = &api.state.borrow().plan.settings.parse.clone();
@@ -99,7 +99,7 @@ pub(super) async fn try_page(
         max_url_bytes: parse.max_url_bytes,
     };
     let permit = Arc::clone(&api.trials).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::too_busy())?;
+    let permit = permit.map_err(|_| ApiProblem::too_busy())?;
     let judged = spawn_blocking(move || {
         // Held by the blocking task, which goes on when the client has disconnected.
         let _permit = permit;
@@ -107,7 +107,9 @@ pub(super) async fn try_page(
     });
     match judged.await {
         Ok(result) => Ok(Json(result)),
-        Err(_) => Err(Problem::bad_request("the page cannot be read".to_owned())),
+        Err(_) => Err(ApiProblem::bad_request(
+            "the page cannot be read".to_owned(),
+        )),
     }
 }
 
@@ -115,32 +117,32 @@ pub(super) async fn try_page(
 
 impl Api {
     /// Fetches a page as a visit would: not from a blocked host, no redirect, no error page.
-    async fn fetched(&self, url: &PageUrl) -> Result<FetchedPage, Problem> {
+    async fn fetched(&self, url: &PageUrl) -> Result<FetchedPage, ApiProblem> {
         let site = url.site();
         let is_permitted = {
             let state = self.state.borrow();
             state.plan.settings.external.permits(site.host())
         };
         if !is_permitted || self.store.block_of(&site).await?.is_some() {
-            return Err(Problem::conflict(format!("{site} is blocked")));
+            return Err(ApiProblem::conflict(format!("{site} is blocked")));
         }
         let fetched = self.pages.fetch(url).await;
         let fetched = fetched.map_err(|error| match error.kind {
-            ErrorKind::Blocked => Problem::conflict(error.to_string()),
-            _ => Problem::unreachable(error.to_string()),
+            ErrorKind::Blocked => ApiProblem::conflict(error.to_string()),
+            _ => ApiProblem::unreachable(error.to_string()),
         })?;
         if let Some(target) = fetched.redirect_target() {
             let message = format!("the page redirects to {target}; try that");
-            return Err(Problem::unreachable(message));
+            return Err(ApiProblem::unreachable(message));
         }
         if let Some(gatekeeper) = fetched.gatekeeper() {
             let message = format!("a gatekeeper ({gatekeeper}) answers instead of the site");
-            return Err(Problem::unreachable(message));
+            return Err(ApiProblem::unreachable(message));
         }
         if fetched.status.is_success() {
             Ok(fetched)
         } else {
-            Err(Problem::unreachable(format!(
+            Err(ApiProblem::unreachable(format!(
                 "the server answered {}",
                 fetched.status
             )))
