@@ -203,6 +203,9 @@ impl ExternalCrawler {
 
     /// Crawls until there is a reason to end. Calls `on_verdict` for each verdict, in order, with the
     /// totals of the topic after it. Returns the reason and the final totals.
+    ///
+    /// If it is dropped before its end, sites under way stay claimed until the store is opened again; to
+    /// go on with the store, let `stop` end it.
     pub async fn crawl(
         mut self,
         stop: impl Future<Output = ()>,
@@ -325,7 +328,7 @@ impl ExternalCrawler {
         self.renew_at = now + CLAIM_TERM / 4;
         let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
         if !claims.is_empty() {
-            self.store.renew(claims, now).await?;
+            self.store.renew(claims).await?;
         }
         Ok(())
     }

@@ -771,8 +771,8 @@ async fn records_have_the_date_that_a_test_sets() {
             "{due:?}, {begin:?}"
         );
         tokio::time::advance(31 * DAY).await;
-        // One is due, the claim on the other has expired.
-        assert_eq!(fixture.take(9).await, ["first.example", "second.example"]);
+        // The other is held.
+        assert_eq!(fixture.take(9).await, ["first.example"]);
         fixture
             .judge("second.example", Verdict::Relevant, Vec::new())
             .await;
@@ -1122,40 +1122,57 @@ async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
     }
 }
 
+/// The clock may be set forward, or the process suspended for a day.
 #[tokio::test]
-async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
+async fn a_process_that_lives_keeps_its_claims_however_late_it_renews_them() {
     for fixture in StoreFixture::all().await {
         fixture.enter(&["a.example", "b.test"], false).await;
-        let minute = Duration::from_mins(1);
-        let begin = clock::now() - CLAIM_TERM + minute;
+        let begin = clock::now();
+        let late = begin + CLAIM_TERM + DAY;
         assert_eq!(fixture.take_at(2, begin).await.len(), 2);
+        fixture.enter(&["c.org"], false).await;
+        assert_eq!(
+            fixture.take_at(9, late).await,
+            ["c.org"],
+            "the others are held"
+        );
         let first = fixture.claim("a.example");
-        assert_eq!(first.expires, begin + CLAIM_TERM);
-        assert!(fixture.take(2).await.is_empty(), "both are held");
-        let renewed = fixture
-            .store
-            .renew(vec![fixture.claim("b.test")], clock::now())
-            .await;
-        let renewed = renewed.expect("a store");
-        assert_eq!(renewed.len(), 1);
-        assert!(renewed[0].expires > first.expires + minute);
-        let late = first.expires + minute;
-        assert_eq!(fixture.take_at(2, late).await, ["a.example"]);
-        let second = fixture.claim("a.example");
-        assert!(second.number > first.number, "numbers only grow");
-        assert_eq!(second.owner, first.owner);
-        // The first visitor can neither keep it nor report on it.
-        let renewed = fixture.store.renew(vec![first.clone()], clock::now()).await;
-        assert_eq!(renewed.expect("a store"), []);
-        let stale = outcome(first, Verdict::Irrelevant, Vec::new());
-        let recorded = fixture.store.record(vec![stale]).await;
-        assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
+        let second = fixture.claim("b.test");
+        let both = vec![first.clone(), second.clone()];
+        let renewed = fixture.store.renew(both.clone()).await;
+        assert_eq!(renewed.expect("a store"), both);
+        assert_eq!(fixture.take_at(9, late + DAY).await, [""; 0]);
         let seq = fixture
             .judge("a.example", Verdict::Relevant, Vec::new())
             .await;
         assert_eq!(seq, Some(1));
+        // One that has ended is neither renewed nor reported on.
+        let renewed = fixture.store.renew(both).await;
+        assert_eq!(renewed.expect("a store"), [second]);
+        let stale = outcome(first, Verdict::Irrelevant, Vec::new());
+        let recorded = fixture.store.record(vec![stale]).await;
+        assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
         let totals = fixture.store.totals(fixture.topic).await.expect("totals");
-        assert_eq!((totals.taken, totals.border), (1, 0));
+        assert_eq!((totals.taken, totals.border), (2, 0));
+    }
+}
+
+/// A store without expiry must not be opened by a second process, whose sites would wait for ever if
+/// the first died.
+#[tokio::test]
+async fn a_store_where_no_claim_expires_has_one_process() {
+    for place in durable_places() {
+        let fixture = StoreFixture::over(open(&place).await).await;
+        fixture.enter(&["a.example"], false).await;
+        assert_eq!(fixture.take(9).await, ["a.example"]);
+        match place(&StoreSettings::default()) {
+            Err(StoreError::Locked(_)) => {}
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!(
+                "a shared store: test here that the second process gets the site once the claim has \
+                 expired by the clock of the store, and that the first can then neither renew nor report"
+            ),
+        }
     }
 }
 
