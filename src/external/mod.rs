@@ -10,6 +10,7 @@
 //! - Ranks, edges and verdicts are in the store; only the visits under way are in memory.
 //! - With one slot the order of visits is decided by the store alone, and is deterministic.
 //! - A crawl that is stopped loses nothing: unfinished visits are repeated.
+//! - A site is visited under a claim: when that is found to be lost, its visit ends without a report.
 //! - Rechecks do not starve the border: while it has sites, at most one visit in four is a recheck.
 //! - Local failures are not counted against sites.
 
@@ -318,7 +319,8 @@ impl ExternalCrawler {
         Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
-    /// Renews the claims on sites under way before they expire.
+    /// Renews the claims on sites under way before they expire, and ends the visits of those that are
+    /// lost: another process may be visiting these sites now.
     async fn renew_claims(&mut self) -> Result<(), StoreError> {
         // Claims are in wall-clock time, which advances while the machine is suspended.
         let now = clock::now();
@@ -327,9 +329,16 @@ impl ExternalCrawler {
         }
         self.renew_at = now + CLAIM_TERM / 4;
         let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
-        if !claims.is_empty() {
-            self.store.renew(claims).await?;
+        if claims.is_empty() {
+            return Ok(());
         }
+        let renewed = self.store.renew(claims.clone()).await?;
+        let held: BTreeSet<u64> = renewed.iter().map(|claim| claim.number).collect();
+        for lost in claims.iter().filter(|claim| !held.contains(&claim.number)) {
+            tracing::warn!(site = %lost.site, "its visit is stopped: the claim on the site has ended");
+        }
+        self.pool.keep_only(&held);
+        self.trouble.keep_only(&held);
         Ok(())
     }
 

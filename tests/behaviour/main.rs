@@ -34,6 +34,7 @@ mod stores;
 // === the external crawler ===
 #[cfg(unix)]
 mod api;
+mod claims;
 mod crashes;
 mod crawling;
 #[cfg(unix)]

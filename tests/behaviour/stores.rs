@@ -285,7 +285,7 @@ pub(crate) fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     }
 }
 
-fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome {
+pub(crate) fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome {
     let visit = SiteVisit::at(&home(claim.site.as_str()));
     let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;
