@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use strum::IntoStaticStr;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
@@ -247,7 +247,13 @@ impl ExternalCrawler {
                 continue;
             }
             tokio::select! {
-                ended = self.pool.next() => totals = self.attribute(ended, &mut on_verdict).await?,
+                ended = self.pool.next() => {
+                    totals = self.attribute(ended, &mut on_verdict).await?;
+                    // Only here: a crawl that drains begins no visit.
+                    if let Some(reference) = self.trouble.reference_to_probe(false) {
+                        self.pool.probe_reference(reference);
+                    }
+                }
                 // Deferred sites may be due, and other topics may have freed their slots.
                 () = sleep(POLL_INTERVAL) => {}
                 () = &mut stop => break EndReason::Stopped,
@@ -257,8 +263,7 @@ impl ExternalCrawler {
             EndReason::Stopped => self.settings.drain,
             _ => Duration::ZERO,
         };
-        let rest = self.drain(patience).await;
-        self.attribute(rest, &mut on_verdict).await?;
+        self.drain(patience, &mut on_verdict).await?;
         // The cause of these failures is left to the next crawl.
         let held = self.trouble.put_back();
         let totals = self.record(held, &mut on_verdict).await?;
@@ -267,20 +272,29 @@ impl ExternalCrawler {
         Ok((reason, totals))
     }
 
-    /// Waits for the visits under way while keeping the heartbeat.
-    async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
-        let heartbeat = self.heartbeat.clone();
-        let mut drained = std::pin::pin!(self.pool.drain(patience));
-        loop {
+    /// Waits for the visits under way, at most for `patience`, and records them as they end; the rest are
+    /// aborted.
+    async fn drain(
+        &mut self,
+        patience: Duration,
+        on_verdict: &mut impl FnMut(&JudgedSite, &TopicTotals),
+    ) -> Result<(), StoreError> {
+        let deadline = Instant::now() + patience;
+        while !self.pool.is_empty() {
+            self.beat();
+            self.renew_claims().await?;
             tokio::select! {
-                rest = &mut drained => return rest,
-                () = sleep(POLL_INTERVAL) => {
-                    if let Some(heartbeat) = &heartbeat {
-                        heartbeat.beat();
-                    }
+                biased;
+                ended = self.pool.next() => {
+                    self.attribute(ended, on_verdict).await?;
                 }
+                () = sleep_until(deadline) => break,
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
+        let rest = self.pool.abort().await;
+        self.attribute(rest, on_verdict).await?;
+        Ok(())
     }
 
     fn beat(&self) {
@@ -479,9 +493,6 @@ impl ExternalCrawler {
         }
         if let Some(report) = self.pool.reference_report() {
             attributed.extend(self.trouble.attribute_by_reference(&report));
-        }
-        if let Some(reference) = self.trouble.reference_to_probe(false) {
-            self.pool.probe_reference(reference);
         }
         let after = self.trouble.now();
         if before != after {

@@ -9,10 +9,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::task::{AbortHandle, Id, JoinSet};
-use tokio::time::{Instant, timeout_at};
 
 use crate::internal::InternalCrawler;
 use crate::store::{Claim, ClaimedSite};
@@ -213,16 +211,9 @@ impl Pool {
         ended
     }
 
-    /// Waits for the visits under way, but no longer than `patience`; the rest are aborted.
-    pub(super) async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
-        let deadline = Instant::now() + patience;
+    /// Aborts the visits under way. Returns all of them.
+    pub(super) async fn abort(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        while !self.visits.is_empty() {
-            match timeout_at(deadline, self.next()).await {
-                Ok(some) => ended.extend(some),
-                Err(_) => break,
-            }
-        }
         self.visits.abort_all();
         while let Some(visit) = self.visits.join_next_with_id().await {
             ended.extend(self.ended(visit));

@@ -56,13 +56,17 @@ impl SlowWeb {
 impl Fetcher for SlowWeb {
     async fn fetch(&self, page: &PageUrl) -> Result<FetchedPage, FetchError> {
         let host = page.site().to_string();
-        let asked = (host, Instant::now());
+        let asked = (host.clone(), Instant::now());
         self.asked.lock().expect("no panic in between").push(asked);
         if self.is_down {
             return Err(FetchError::new(ErrorKind::Unreachable, "no network"));
         }
         let links: Vec<String> = (0..2 * PAGES).map(|page| format!("/{page}")).collect();
-        let links: Vec<&str> = links.iter().map(String::as_str).collect();
+        let mut links: Vec<&str> = links.iter().map(String::as_str).collect();
+        if host == "short.example" {
+            links.clear();
+            sleep(5 * MINUTE).await;
+        }
         sleep(MINUTE).await;
         let html = (
             http::header::CONTENT_TYPE,
@@ -195,6 +199,39 @@ fn a_visit_whose_claim_is_lost_stops_without_a_report() {
         let visits = "sitescout_pages_per_visit_count{topic=\"sailing\"} 1";
         let rendered = crawl.metrics.render();
         assert!(rendered.lines().any(|line| line == visits), "{rendered}");
+    });
+}
+
+#[test]
+fn a_crawl_that_drains_renews_its_claims_and_records_visits_as_they_end() {
+    let model = model();
+    in_paused_time(async {
+        let hosts = ["lost.example", "kept.example", "short.example"];
+        let (crawl, external) = Crawl::of(SlowWeb::default(), &hosts, model).await;
+        let mut shown = Vec::new();
+        let stop = crawl.web.visited("lost.example");
+        let crawling = external.crawl(stop, |judged, _| {
+            shown.push((judged.site.to_string(), Instant::now()));
+        });
+        let losing = async {
+            crawl.web.visited("lost.example").await;
+            pass(MINUTE).await;
+            crawl.end_claim("lost.example").await
+        };
+        let (ended, lost) = tokio::join!(crawling, losing);
+        let (reason, totals) = ended.expect("an end");
+        assert_eq!(reason, EndReason::Stopped);
+        crawl.assert_stopped("lost.example", lost);
+        let kept = crawl.web.asked("kept.example").len();
+        assert!(kept > 50, "its visit goes on for an hour: {kept}");
+        assert!(kept < PAGES, "and no longer");
+        let [(host, at)] = &shown[..] else {
+            panic!("one verdict: {shown:?}");
+        };
+        assert_eq!(host, "short.example");
+        assert!(*at < lost + 20 * MINUTE, "{:?} later", *at - lost);
+        // The unfinished one, and that of the test.
+        assert_eq!((totals.border, totals.taken), (1, 1));
     });
 }
 
