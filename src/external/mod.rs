@@ -115,8 +115,8 @@ pub struct ExternalCrawler {
     trouble_listener: Option<TroubleListener>,
     /// Whether the store holds sites back until one of them was visited alone.
     is_held_back: bool,
-    /// When claims are to be renewed.
-    renew_at: SystemTime,
+    /// When claims were last renewed.
+    renewed_at: SystemTime,
 }
 
 /// Called with the current local failure when one begins, changes or ends.
@@ -172,7 +172,7 @@ impl ExternalCrawler {
             trouble: OwnTrouble::default(),
             trouble_listener: None,
             is_held_back: false,
-            renew_at: clock::now() + CLAIM_TERM / 4,
+            renewed_at: clock::now(),
         })
     }
 
@@ -336,12 +336,14 @@ impl ExternalCrawler {
     /// Renews the claims on sites under way before they expire, and ends the visits of those that are
     /// lost: another process may be visiting these sites now.
     async fn renew_claims(&mut self) -> Result<(), StoreError> {
-        // Claims are in wall-clock time, which advances while the machine is suspended.
+        // By the time of day, which advances while the machine is suspended. If it was set back, it does
+        // not show how long ago the last renewal was.
         let now = clock::now();
-        if now < self.renew_at {
+        let since = now.duration_since(self.renewed_at);
+        if since.is_ok_and(|since| since < CLAIM_TERM / 4) {
             return Ok(());
         }
-        self.renew_at = now + CLAIM_TERM / 4;
+        self.renewed_at = now;
         let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
         if claims.is_empty() {
             return Ok(());

@@ -2,7 +2,7 @@
 //! meanwhile, the visit stops.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use sitescout::classify::SiteModel;
@@ -10,7 +10,8 @@ use sitescout::config::Settings;
 use sitescout::external::{CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, TopicCrawl};
 use sitescout::fetch::{ErrorKind, FetchError, Fetcher};
 use sitescout::store::{CLAIM_TERM, Claim, KeyValueStore, ReadStore, Recorded, TakeRequest};
-use sitescout::telemetry::{Metrics, clock};
+use sitescout::telemetry::Metrics;
+use sitescout::telemetry::clock::{self, TestClock};
 use sitescout::web::{FetchedPage, PageUrl, SiteId, Transfer, Verdict};
 use tokio::time::{Instant, sleep};
 
@@ -175,31 +176,36 @@ fn in_paused_time<T>(test: impl Future<Output = T>) -> T {
 #[test]
 fn a_visit_whose_claim_is_lost_stops_without_a_report() {
     let model = model();
-    in_paused_time(async {
-        let hosts = ["lost.example", "kept.example"];
-        let opening = Crawl::of(SlowWeb::default(), &hosts, model);
-        let (crawl, external) = opening.await;
-        let mut shown = Vec::new();
-        let crawling = external.crawl(std::future::pending(), |judged, _| {
-            shown.push(judged.site.to_string());
+    for set_back in [Duration::ZERO, Duration::from_hours(12)] {
+        in_paused_time(async {
+            let began = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 20_000);
+            let clock = TestClock::starting_at(began);
+            let hosts = ["lost.example", "kept.example"];
+            let opening = Crawl::of(SlowWeb::default(), &hosts, Arc::clone(&model));
+            let (crawl, external) = opening.await;
+            let mut shown = Vec::new();
+            let crawling = external.crawl(std::future::pending(), |judged, _| {
+                shown.push(judged.site.to_string());
+            });
+            let losing = async {
+                crawl.web.visited("lost.example").await;
+                clock.set(began - set_back);
+                crawl.end_claim("lost.example").await
+            };
+            let (ended, lost) = tokio::join!(crawling, losing);
+            assert_eq!(ended.expect("an end").0, EndReason::BorderEmpty);
+            crawl.assert_stopped("lost.example", lost);
+            assert_eq!(crawl.web.asked("kept.example").len(), PAGES, "it goes on");
+            assert_eq!(shown, ["kept.example"]);
+            assert_eq!(
+                crawl.verdict("lost.example").await,
+                Some(Verdict::Irrelevant)
+            );
+            let visits = "sitescout_pages_per_visit_count{topic=\"sailing\"} 1";
+            let rendered = crawl.metrics.render();
+            assert!(rendered.lines().any(|line| line == visits), "{rendered}");
         });
-        let losing = async {
-            crawl.web.visited("lost.example").await;
-            crawl.end_claim("lost.example").await
-        };
-        let (ended, lost) = tokio::join!(crawling, losing);
-        assert_eq!(ended.expect("an end").0, EndReason::BorderEmpty);
-        crawl.assert_stopped("lost.example", lost);
-        assert_eq!(crawl.web.asked("kept.example").len(), PAGES, "it goes on");
-        assert_eq!(shown, ["kept.example"]);
-        assert_eq!(
-            crawl.verdict("lost.example").await,
-            Some(Verdict::Irrelevant)
-        );
-        let visits = "sitescout_pages_per_visit_count{topic=\"sailing\"} 1";
-        let rendered = crawl.metrics.render();
-        assert!(rendered.lines().any(|line| line == visits), "{rendered}");
-    });
+    }
 }
 
 #[test]
