@@ -226,7 +226,7 @@ pub struct ClaimedSite {
     /// Whether an edit has blocked its host, so that it must not be visited.
     pub is_blocked: bool,
     /// Whether processes died repeatedly while visiting it, so that it must not be visited.
-    pub(crate) is_poison: bool,
+    pub is_poison: bool,
 }
 
 /// The outcome of a visit to a claimed site.

@@ -30,6 +30,7 @@ mod directory;
 mod old_stores;
 mod platforms;
 mod stores;
+mod suspects;
 
 // === the external crawler ===
 #[cfg(unix)]
