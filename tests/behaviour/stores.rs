@@ -247,7 +247,7 @@ impl StoreFixture {
     }
 
     /// One with a store that is gone with it.
-    pub(crate) async fn in_memory() -> Self {
+    async fn in_memory() -> Self {
         Self::over(in_memory().open().await).await
     }
 
