@@ -10,6 +10,7 @@
 //! - Ranks, edges and verdicts are in the store; only the visits under way are in memory.
 //! - With one slot the order of visits is decided by the store alone, and is deterministic.
 //! - A crawl that is stopped loses nothing: unfinished visits are repeated.
+//! - A site is visited under a claim: when that is found to be lost, its visit ends without a report.
 //! - Rechecks do not starve the border: while it has sites, at most one visit in four is a recheck.
 //! - Local failures are not counted against sites.
 
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use strum::IntoStaticStr;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::config::{ExternalSettings, HostLists, ResolveRule};
 use crate::internal::InternalCrawler;
@@ -114,8 +115,8 @@ pub struct ExternalCrawler {
     trouble_listener: Option<TroubleListener>,
     /// Whether the store holds sites back until one of them was visited alone.
     is_held_back: bool,
-    /// When claims are to be renewed.
-    renew_at: SystemTime,
+    /// When claims were last renewed.
+    renewed_at: SystemTime,
 }
 
 /// Called with the current local failure when one begins, changes or ends.
@@ -171,7 +172,7 @@ impl ExternalCrawler {
             trouble: OwnTrouble::default(),
             trouble_listener: None,
             is_held_back: false,
-            renew_at: clock::now() + CLAIM_TERM / 4,
+            renewed_at: clock::now(),
         })
     }
 
@@ -208,6 +209,9 @@ impl ExternalCrawler {
 
     /// Crawls until there is a reason to end. Calls `on_verdict` for each verdict, in order, with the
     /// totals of the topic after it. Returns the reason and the final totals.
+    ///
+    /// If it is dropped before its end, sites under way stay claimed until the store is opened again; to
+    /// go on with the store, let `stop` end it.
     pub async fn crawl(
         mut self,
         stop: impl Future<Output = ()>,
@@ -248,7 +252,13 @@ impl ExternalCrawler {
                 continue;
             }
             tokio::select! {
-                ended = self.pool.next() => totals = self.attribute(ended, &mut on_verdict).await?,
+                ended = self.pool.next() => {
+                    totals = self.attribute(ended, &mut on_verdict).await?;
+                    // Only here: a crawl that drains begins no visit.
+                    if let Some(reference) = self.trouble.reference_to_probe(false) {
+                        self.pool.probe_reference(reference);
+                    }
+                }
                 // Deferred sites may be due, and other topics may have freed their slots.
                 () = sleep(POLL_INTERVAL) => {}
                 () = &mut stop => break EndReason::Stopped,
@@ -258,8 +268,7 @@ impl ExternalCrawler {
             EndReason::Stopped => self.settings.drain,
             _ => Duration::ZERO,
         };
-        let rest = self.drain(patience).await;
-        self.attribute(rest, &mut on_verdict).await?;
+        self.drain(patience, &mut on_verdict).await?;
         // The cause of these failures is left to the next crawl.
         let held = self.trouble.put_back();
         let totals = self.record(held, &mut on_verdict).await?;
@@ -268,20 +277,29 @@ impl ExternalCrawler {
         Ok((reason, totals))
     }
 
-    /// Waits for the visits under way while keeping the heartbeat.
-    async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
-        let heartbeat = self.heartbeat.clone();
-        let mut drained = std::pin::pin!(self.pool.drain(patience));
-        loop {
+    /// Waits for the visits under way, at most for `patience`, and records them as they end; the rest are
+    /// aborted.
+    async fn drain(
+        &mut self,
+        patience: Duration,
+        on_verdict: &mut impl FnMut(&JudgedSite, &TopicTotals),
+    ) -> Result<(), StoreError> {
+        let deadline = Instant::now() + patience;
+        while !self.pool.is_empty() {
+            self.beat();
+            self.renew_claims().await?;
             tokio::select! {
-                rest = &mut drained => return rest,
-                () = sleep(POLL_INTERVAL) => {
-                    if let Some(heartbeat) = &heartbeat {
-                        heartbeat.beat();
-                    }
+                biased;
+                ended = self.pool.next() => {
+                    self.attribute(ended, on_verdict).await?;
                 }
+                () = sleep_until(deadline) => break,
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
+        let rest = self.pool.abort().await;
+        self.attribute(rest, on_verdict).await?;
+        Ok(())
     }
 
     fn beat(&self) {
@@ -320,18 +338,28 @@ impl ExternalCrawler {
         Ok(is_due || due.deferred == Some(REJUDGED))
     }
 
-    /// Renews the claims on sites under way before they expire.
+    /// Renews the claims on sites under way before they expire, and ends the visits of those that are
+    /// lost: another process may be visiting these sites now.
     async fn renew_claims(&mut self) -> Result<(), StoreError> {
-        // Claims are in wall-clock time, which advances while the machine is suspended.
+        // By the time of day, which advances while the machine is suspended. If it was set back, it does
+        // not show how long ago the last renewal was.
         let now = clock::now();
-        if now < self.renew_at {
+        let since = now.duration_since(self.renewed_at);
+        if since.is_ok_and(|since| since < CLAIM_TERM / 4) {
             return Ok(());
         }
-        self.renew_at = now + CLAIM_TERM / 4;
+        self.renewed_at = now;
         let claims: Vec<Claim> = self.pool.claims().chain(self.trouble.claims()).collect();
-        if !claims.is_empty() {
-            self.store.renew(claims, now).await?;
+        if claims.is_empty() {
+            return Ok(());
         }
+        let renewed = self.store.renew(claims.clone()).await?;
+        let held: BTreeSet<u64> = renewed.iter().map(|claim| claim.number).collect();
+        for lost in claims.iter().filter(|claim| !held.contains(&claim.number)) {
+            tracing::warn!(site = %lost.site, "its visit is stopped: the claim on the site has ended");
+        }
+        self.pool.keep_only(&held);
+        self.trouble.keep_only(&held);
         Ok(())
     }
 
@@ -472,9 +500,6 @@ impl ExternalCrawler {
         }
         if let Some(report) = self.pool.reference_report() {
             attributed.extend(self.trouble.attribute_by_reference(&report));
-        }
-        if let Some(reference) = self.trouble.reference_to_probe(false) {
-            self.pool.probe_reference(reference);
         }
         let after = self.trouble.now();
         if before != after {

@@ -22,7 +22,7 @@
 //!
 //! Invariant: a visit that failed because of a local failure is not counted against its site.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -298,6 +298,13 @@ impl OwnTrouble {
     pub(super) fn claims(&self) -> impl Iterator<Item = Claim> {
         let held = self.network.held.iter().chain(&self.clock.held);
         held.map(|ended| ended.taken.claim.clone())
+    }
+
+    /// Drops the visits held whose claims do not have these numbers: their reports would be stale.
+    pub(super) fn keep_only(&mut self, claims: &BTreeSet<u64>) {
+        let is_kept = |ended: &Ended| claims.contains(&ended.taken.claim.number);
+        self.network.held.retain(is_kept);
+        self.clock.held.retain(is_kept);
     }
 
     fn drain_held(&mut self) -> Vec<Ended> {

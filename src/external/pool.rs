@@ -6,13 +6,11 @@
 //! Invariant: a visit owns its memory and frees it at its end. A panic in a visit becomes an outcome
 //! and does not affect the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::internal::InternalCrawler;
 use crate::store::{Claim, ClaimedSite};
@@ -35,11 +33,19 @@ pub(super) struct Pool {
     crawler: InternalCrawler,
     share: SlotShare,
     visits: JoinSet<SiteReport>,
-    /// The site and visit of each task, in case it panics or is aborted.
-    sites: HashMap<Id, (ClaimedSite, SiteVisit)>,
+    /// What each task visits.
+    under_way: HashMap<Id, UnderWay>,
     /// The visit to the reference site, which has no claim.
     reference: Option<Id>,
     reference_report: Option<SiteReport>,
+}
+
+/// A visit that has not ended.
+struct UnderWay {
+    taken: ClaimedSite,
+    /// For a report, in case the task panics or is aborted.
+    visit: SiteVisit,
+    task: AbortHandle,
 }
 
 /// A visit that has ended.
@@ -98,7 +104,7 @@ impl Pool {
             crawler,
             share: SlotShare(Arc::clone(slots)),
             visits: JoinSet::new(),
-            sites: HashMap::new(),
+            under_way: HashMap::new(),
             reference: None,
             reference_report: None,
         }
@@ -124,13 +130,26 @@ impl Pool {
 
     /// Whether a visit to a site that has a verdict is under way.
     pub(super) fn is_rejudging(&self) -> bool {
-        let mut sites = self.sites.values();
-        sites.any(|(taken, _)| taken.verdict.is_some())
+        let mut visits = self.under_way.values();
+        visits.any(|visit| visit.taken.verdict.is_some())
     }
 
     /// The claims on the sites under way.
     pub(super) fn claims(&self) -> impl Iterator<Item = Claim> {
-        self.sites.values().map(|(taken, _)| taken.claim.clone())
+        self.under_way
+            .values()
+            .map(|visit| visit.taken.claim.clone())
+    }
+
+    /// Aborts the visits whose claims do not have these numbers. They leave no report.
+    pub(super) fn keep_only(&mut self, claims: &BTreeSet<u64>) {
+        self.under_way.retain(|_, visit| {
+            let is_kept = claims.contains(&visit.taken.claim.number);
+            if !is_kept {
+                visit.task.abort();
+            }
+            is_kept
+        });
     }
 
     pub(super) fn busy(&self) -> usize {
@@ -143,7 +162,7 @@ impl Pool {
         let task = self
             .visits
             .spawn(async move { crawler.sample(sampled).await });
-        self.sites.insert(task.id(), (taken, visit));
+        self.note(taken, visit, task);
     }
 
     /// Visits the homepage of the reference site, unless such a visit is under way.
@@ -172,7 +191,12 @@ impl Pool {
         let model = self.crawler.model().fingerprint();
         let report = SiteReport::refused(visit.clone(), reason, model);
         let task = self.visits.spawn(std::future::ready(report));
-        self.sites.insert(task.id(), (taken, visit));
+        self.note(taken, visit, task);
+    }
+
+    fn note(&mut self, taken: ClaimedSite, visit: SiteVisit, task: AbortHandle) {
+        let visit = UnderWay { taken, visit, task };
+        self.under_way.insert(visit.task.id(), visit);
     }
 
     /// Waits for a visit to end. Returns all that have ended; none if there are no visits.
@@ -187,16 +211,9 @@ impl Pool {
         ended
     }
 
-    /// Waits for the visits under way, but no longer than `patience`; the rest are aborted.
-    pub(super) async fn drain(&mut self, patience: Duration) -> Vec<Ended> {
-        let deadline = Instant::now() + patience;
+    /// Aborts the visits under way. Returns all of them.
+    pub(super) async fn abort(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        while !self.visits.is_empty() {
-            match timeout_at(deadline, self.next()).await {
-                Ok(some) => ended.extend(some),
-                Err(_) => break,
-            }
-        }
         self.visits.abort_all();
         while let Some(visit) = self.visits.join_next_with_id().await {
             ended.extend(self.ended(visit));
@@ -216,23 +233,23 @@ impl Pool {
             self.reference_report = visit.ok().map(|(_, report)| report);
             return None;
         }
+        // It is gone if its claim has ended.
+        let UnderWay {
+            taken, visit: sent, ..
+        } = self.under_way.remove(&id)?;
         match visit {
-            Ok((id, report)) => {
-                let (taken, _) = self.sites.remove(&id)?;
-                Some(Ended {
-                    taken,
-                    report,
-                    is_broken: false,
-                })
-            }
+            Ok((_, report)) => Some(Ended {
+                taken,
+                report,
+                is_broken: false,
+            }),
             Err(failure) => {
-                let (taken, visit) = self.sites.remove(&failure.id())?;
                 if failure.is_panic() {
-                    tracing::error!(site = %visit.site, "a visit panicked; its site is undecided");
+                    tracing::error!(site = %sent.site, "a visit panicked; its site is undecided");
                 }
                 Some(Ended {
                     taken,
-                    report: SiteReport::interrupted(visit, model),
+                    report: SiteReport::interrupted(sent, model),
                     is_broken: failure.is_panic(),
                 })
             }

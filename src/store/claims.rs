@@ -1,9 +1,13 @@
 //! Claims: handing sites out, and putting them back.
 //!
+//! No claim expires here. The store is locked by one process, so every claim is its own or one that the
+//! process before it left, and those are put back when the store is opened. By the time of day, a clock
+//! that is set forward, or a process that was suspended, would end visits that are under way.
+//!
 //! Invariants: a claimed site has one claim and is in no index. Claim numbers only grow, so that a
 //! report under an earlier claim is recognised as stale.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -19,8 +23,7 @@ use super::suspects::{self, Suspects};
 use super::transaction::{OpenTransaction, Transaction};
 use super::versions;
 use super::{
-    CLAIM_TERM, Claim, ClaimedSite, REJUDGED, Rank, StoreError, TakeRequest, Taken, TopicId,
-    TopicTotals,
+    Claim, ClaimedSite, REJUDGED, Rank, StoreError, TakeRequest, Taken, TopicId, TopicTotals,
 };
 
 /// How long other topics hold back for one that waits to visit a site alone, after its last request: it
@@ -47,7 +50,6 @@ impl State {
         taking: TakeRequest,
     ) -> Result<Taken, StoreError> {
         self.topic(topic)?;
-        self.put_back_expired(changes, taking.now)?;
         let suspects = Suspects::read(changes)?;
         if suspects.is_one_out_alone() || self.is_other_waiting_to_be_alone(topic) {
             return Ok(Taken::held_back());
@@ -88,7 +90,6 @@ impl State {
                 site,
                 owner: self.owner,
                 number,
-                expires: taking.now + CLAIM_TERM,
             };
             match key.first().copied() {
                 Some(kind::DUE) => record.totals.deferred -= 1,
@@ -104,8 +105,6 @@ impl State {
         }
         // Nothing is written if there is nothing to take, so that polling costs no sync.
         if !sites.is_empty() {
-            let expires = records::seconds(taking.now + CLAIM_TERM);
-            self.next_expiry = self.next_expiry.min(expires);
             changes.put(keys::LAST_CLAIM.to_vec(), &number);
             record.totals.taken += sites.len() as u64;
             changes.put(keys::topic_record(topic), &record);
@@ -114,49 +113,6 @@ impl State {
             sites,
             is_held_back,
         })
-    }
-
-    /// Puts sites back whose claims were not renewed in time.
-    fn put_back_expired(
-        &mut self,
-        changes: OpenTransaction<'_, '_>,
-        now: SystemTime,
-    ) -> Result<(), StoreError> {
-        let now = records::seconds(now);
-        if now < self.next_expiry {
-            return Ok(());
-        }
-        self.next_expiry = u64::MAX;
-        let claims: Vec<Entry> = changes.scan(&[kind::CLAIM]).collect::<Result<_, _>>()?;
-        for (key, value) in claims {
-            let claim = read_claim(&key, &value)?;
-            if claim.expires > now {
-                self.next_expiry = self.next_expiry.min(claim.expires);
-                continue;
-            }
-            let (topic, site) = place_in(&key)?;
-            tracing::warn!(%site, "a claim expired without renewal; the site will be handed out again");
-            suspects::put_back(changes, topic, &site)?;
-            let mut record = topic_record(changes, topic)?;
-            let mut known = site_record(changes, topic, &site)?;
-            if let Some(open) = self.topics.get(&topic) {
-                let rank = open.ranking.rank(&known.standing());
-                known.last_rank = (rank.value, rank.tie);
-            } else {
-                self.returned.push((topic, site.clone()));
-            }
-            put_back(
-                changes,
-                topic,
-                &site,
-                &mut known,
-                claim.from,
-                &mut record.totals,
-            )?;
-            changes.put(keys::topic_record(topic), &record);
-            changes.remove(key);
-        }
-        Ok(())
     }
 
     /// The site to visit alone before anything else is handed out, if there is one. A death counts
@@ -192,22 +148,15 @@ impl State {
     }
 }
 
-/// Extends claims; those that have ended are left out.
+/// Those of the claims that have not ended. There is nothing to extend, since none expires.
 pub(super) fn renew(
-    changes: OpenTransaction<'_, '_>,
+    changes: &Transaction<'_, dyn Engine>,
     claims: Vec<Claim>,
-    now: SystemTime,
 ) -> Result<Vec<Claim>, StoreError> {
-    let expires = now + CLAIM_TERM;
     let mut renewed = Vec::with_capacity(claims.len());
     for claim in claims {
-        if let Some(held) = held(changes, &claim)? {
-            let record = ClaimRecord {
-                expires: records::seconds(expires),
-                ..held
-            };
-            changes.put(keys::claim(claim.topic, &claim.site), &record);
-            renewed.push(Claim { expires, ..claim });
+        if held(changes, &claim)?.is_some() {
+            renewed.push(claim);
         }
     }
     Ok(renewed)
@@ -287,7 +236,7 @@ fn hand_out(changes: OpenTransaction<'_, '_>, claim: Claim) -> Result<ClaimedSit
     let record = ClaimRecord {
         owner: claim.owner.0,
         number: claim.number,
-        expires: records::seconds(claim.expires),
+        expires: 0,
         from,
     };
     changes.put(keys::claim(topic, site), &record);

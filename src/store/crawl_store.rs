@@ -23,13 +23,18 @@ pub trait CrawlStore: ReadStore {
     /// Claims sites to visit: deferred ones that are due, some rechecks, then the best of the border.
     /// Slots that are left go to more rechecks. Durable when it returns.
     ///
+    /// Where several processes share a store, claims of the others that have expired, by the clock of the
+    /// store, are put back first. Claims of the caller's own process are not, expired or not: that it
+    /// calls shows that it lives. So in a store of one process none expires.
+    ///
     /// A site during whose visits processes have died is handed out alone: after all others are
     /// reported on, and before any other.
     async fn take(&self, topic: TopicId, taking: TakeRequest) -> Result<Taken, StoreError>;
 
-    /// Extends claims, counted from `now`. Those that have ended are not returned; reports under them
-    /// will be stale.
-    async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError>;
+    /// Extends claims by [`CLAIM_TERM`], counted from now by the clock of the store. Those that have
+    /// ended are not returned: the sites must not be visited any longer, and reports under them will be
+    /// stale.
+    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError>;
 
     /// Records the outcomes of visits; one result for each. Durable when it returns.
     async fn record(&self, outcomes: Vec<VisitOutcome>) -> Result<Vec<Recorded>, StoreError>;
@@ -51,7 +56,7 @@ impl<S: CrawlStore + EditStore> Store for S {}
 /// deferred site.
 pub(crate) const REJUDGED: SystemTime = SystemTime::UNIX_EPOCH;
 
-/// How long a claim holds without renewal.
+/// How long a claim holds without renewal, against other processes.
 pub const CLAIM_TERM: Duration = Duration::from_mins(10);
 
 /// How a topic is opened.
@@ -99,7 +104,7 @@ pub struct TakeRequest {
     pub rechecks: usize,
     /// Whether sites of the border are wanted, or only those that were visited before.
     pub is_border_open: bool,
-    /// The current time, by which sites are due and claims expire.
+    /// The current time, by which sites are due.
     pub now: SystemTime,
 }
 
@@ -195,8 +200,6 @@ pub struct Claim {
     /// A fencing token: grows over all claims of a store, so that a later claim on the same site has
     /// a larger one.
     pub number: u64,
-    /// When it ends unless renewed.
-    pub expires: SystemTime,
 }
 
 /// Identifies a process that uses the store.
@@ -223,7 +226,7 @@ pub struct ClaimedSite {
     /// Whether an edit has blocked its host, so that it must not be visited.
     pub is_blocked: bool,
     /// Whether processes died repeatedly while visiting it, so that it must not be visited.
-    pub(crate) is_poison: bool,
+    pub is_poison: bool,
 }
 
 /// The outcome of a visit to a claimed site.

@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -54,7 +54,7 @@ pub(super) enum StoreCommand {
     OpenTopic(TopicOpening, Reply<TopicId>),
     Enter(TopicId, Vec<NewSite>, Reply<usize>),
     Take(TopicId, TakeRequest, Reply<Taken>),
-    Renew(Vec<Claim>, SystemTime, Reply<Vec<Claim>>),
+    Renew(Vec<Claim>, Reply<Vec<Claim>>),
     Record(Vec<VisitOutcome>, Reply<Vec<Recorded>>),
     Edit(Edit, Reply<Edited>),
     Load(Vec<DumpLine>, Reply<()>),
@@ -333,8 +333,8 @@ fn carry_out(
             let loaded = lines.try_for_each(|line| dump::load(transaction, line));
             settle(loaded, transaction, reply)
         }
-        StoreCommand::Renew(held, now, reply) => {
-            settle(claims::renew(transaction, held, now), transaction, reply)
+        StoreCommand::Renew(held, reply) => {
+            settle(claims::renew(transaction, held), transaction, reply)
         }
         StoreCommand::Record(outcomes, reply) => {
             settle(state.record(transaction, &outcomes), transaction, reply)

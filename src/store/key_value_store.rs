@@ -6,7 +6,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc};
@@ -178,9 +177,9 @@ impl CrawlStore for KeyValueStore {
             .await
     }
 
-    async fn renew(&self, claims: Vec<Claim>, now: SystemTime) -> Result<Vec<Claim>, StoreError> {
+    async fn renew(&self, claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
         self.commits
-            .submit(|reply| StoreCommand::Renew(claims, now, reply))
+            .submit(|reply| StoreCommand::Renew(claims, reply))
             .await
     }
 

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | unknown | | a start site, or an edge of a judged site, makes it *known*: into the border |
 //! | border | ranked by its edges, again with each new one | `take`: claimed; or dropped by a cap |
-//! | claimed | handed out by `take` to one visitor, for a time that can be renewed | `record`; or back to where it was when the process ends, or the claim expires |
+//! | claimed | handed out by `take` to one visitor | `record`; or back to where it was when its process ends or, in a shared store, loses the claim |
 //! | judged | `record` with a verdict, which gets a number | a new model: due again |
 //! | recheck | judged relevant, to be rechecked after `recheck_after` | due by time: claimed |
 //! | due | deferred by the site, by a local failure, or for a new model | due by time: claimed |
@@ -26,9 +26,13 @@
 //! - When `record` returns, what it recorded survives loss of power. So anything shown to a user is
 //!   read from the store, or shown after `record` has returned.
 //! - A site is claimed by one visitor at a time, under a claim with a number that only grows, and
-//!   `take` is durable when it returns. A claim ends with the report, with the process that holds it,
-//!   or when the site is put back after it has expired, which the next `take` does; until then it can
-//!   be renewed. A report under a claim that has ended gets [`Recorded::Stale`] and changes nothing.
+//!   `take` is durable when it returns. A claim ends with the report or with the process that holds it.
+//!   A report under a claim that has ended gets [`Recorded::Stale`] and changes nothing.
+//! - Where several processes share a store, it cannot know which of them live. There a claim expires
+//!   [`CLAIM_TERM`] after it was made or renewed, by the clock of the store, and the next `take` of
+//!   *another* process ends it; until then it can be renewed. So a process that was suspended for longer
+//!   may lose its claims, and must stop those visits. No `take` ends a claim of its own process, whatever
+//!   the clocks show: a store of one process, as all are now, has no expiry.
 //! - Verdicts are numbered in the order in which they were recorded, over all topics. One that
 //!   changes, or is renewed by another model, gets a new number, and its old one is removed.
 //!   One that is confirmed keeps its number: confidence, evidence and time are new.

@@ -98,7 +98,7 @@ pub(super) enum Phase {
 pub(super) struct ClaimRecord {
     pub(super) owner: u64,
     pub(super) number: u64,
-    /// In seconds since 1970.
+    /// Not used: claims end with their process. Earlier versions stored a time.
     pub(super) expires: u64,
     /// Where the site was before, if that was not the border.
     pub(super) from: Option<Phase>,

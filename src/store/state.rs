@@ -43,8 +43,6 @@ pub(super) struct State {
     pub(super) upkeep: VecDeque<Upkeep>,
     /// Identifies this process in claims.
     pub(super) owner: Owner,
-    /// No claim expires before, in seconds since 1970.
-    pub(super) next_expiry: u64,
     /// Lengths of borders after they were last trimmed.
     pub(super) trimmed_to: BTreeMap<TopicId, u64>,
     /// The number of pages at which each curve gets its next point.
@@ -114,7 +112,6 @@ impl State {
             settings,
             upkeep,
             owner: Owner(new_identity()),
-            next_expiry: u64::MAX,
             trimmed_to: BTreeMap::new(),
             next_points: BTreeMap::new(),
             returned: claims::put_back_all(changes, left.was_killed)?,

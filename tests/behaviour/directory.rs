@@ -8,14 +8,13 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sitescout::config::HostLists;
 use sitescout::store::{
-    ClaimedSite, CrawlStore, DumpStore, Edit, Edited, FeedEntry, KeyValueStore, ListChange,
-    Opinion, ReadStore, SiteCursor, SiteQuery, SortOrder, TakeRequest, TopicId, TopicOpening,
-    VerdictKind,
+    ClaimedSite, Edit, Edited, FeedEntry, ListChange, Opinion, ReadStore, SiteCursor, SiteQuery,
+    SortOrder, TakeRequest, TopicId, TopicOpening, VerdictKind,
 };
 use sitescout::telemetry::clock;
 use sitescout::web::{SiteConfidence, SiteId, UndecidedReason, Verdict};
 
-use crate::stores::{Combined, StoreFixture, home, opening};
+use crate::stores::{Combined, FullStore, StoreFixture, home, opening, places};
 
 fn site(host: &str) -> SiteId {
     host.parse().expect("a host")
@@ -526,49 +525,63 @@ async fn everything_people_said_survives_a_dump() {
         let (topic, is_paused) = (fixture.topic, true);
         edit(&fixture, Edit::Pause { topic, is_paused }).await;
         assert!(fixture.store.is_paused(topic).await.expect("a read"));
-        for with_lists in [true, false] {
-            let other = Arc::new(KeyValueStore::in_memory().expect("memory"));
-            let mut lines = fixture.store.dump();
-            while let Some(line) = lines.recv().await {
-                let line = line.expect("a line");
-                let value: Value = serde_json::to_value(&line).expect("JSON");
-                // A dump in the format of versions without lists.
-                if with_lists || value["record"] != "listing" {
-                    other.load(vec![line]).await.expect("a load");
-                }
+        for form in [DumpForm::WithLists, DumpForm::WithoutLists] {
+            for place in places() {
+                check_copy(&fixture, place.open().await, form).await;
             }
-            other.open_topic(opening(Combined)).await.expect("a topic");
-            let copy = StoreFixture::of(other, topic);
-            let entries = feed(&copy, 0).await;
-            let listed: Vec<(&str, &str)> = entries
-                .iter()
-                .map(|(_, host, change, _)| (host.as_str(), *change))
-                .collect();
-            if with_lists {
-                assert_eq!(entries, feed(&fixture, 0).await);
-            } else {
-                assert_eq!(listed, [("bad.test", "added")]);
-            }
-            assert!(copy.store.is_paused(topic).await.expect("a read"));
-            let identity = async |store: &dyn ReadStore| store.identity().await.expect("a name");
-            assert_ne!(
-                identity(&*copy.store).await,
-                identity(&*fixture.store).await
-            );
-            assert_eq!(
-                copy.store.blocks(None, 9).await.expect("blocks"),
-                fixture.store.blocks(None, 9).await.expect("blocks")
-            );
-            assert_eq!(
-                copy.store.decisions(topic, None, 9).await.expect("read"),
-                fixture.store.decisions(topic, None, 9).await.expect("read")
-            );
-            assert_eq!(
-                copy.store.queue(topic, 9).await.expect("a queue"),
-                fixture.store.queue(topic, 9).await.expect("a queue")
-            );
         }
     }
+}
+
+/// A dump has lists, or is in the format of versions without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DumpForm {
+    WithLists,
+    WithoutLists,
+}
+
+/// Dumps a store into another, and compares what people said.
+async fn check_copy(fixture: &StoreFixture, other: Arc<dyn FullStore>, form: DumpForm) {
+    let topic = fixture.topic;
+    let with_lists = form == DumpForm::WithLists;
+    let mut lines = fixture.store.dump();
+    while let Some(line) = lines.recv().await {
+        let line = line.expect("a line");
+        let value: Value = serde_json::to_value(&line).expect("JSON");
+        if with_lists || value["record"] != "listing" {
+            other.load(vec![line]).await.expect("a load");
+        }
+    }
+    other.open_topic(opening(Combined)).await.expect("a topic");
+    let copy = StoreFixture::of(other, topic);
+    let entries = feed(&copy, 0).await;
+    let listed: Vec<(&str, &str)> = entries
+        .iter()
+        .map(|(_, host, change, _)| (host.as_str(), *change))
+        .collect();
+    if with_lists {
+        assert_eq!(entries, feed(fixture, 0).await);
+    } else {
+        assert_eq!(listed, [("bad.test", "added")]);
+    }
+    assert!(copy.store.is_paused(topic).await.expect("a read"));
+    let identity = async |store: &dyn ReadStore| store.identity().await.expect("a name");
+    assert_ne!(
+        identity(&*copy.store).await,
+        identity(&*fixture.store).await
+    );
+    assert_eq!(
+        copy.store.blocks(None, 9).await.expect("blocks"),
+        fixture.store.blocks(None, 9).await.expect("blocks")
+    );
+    assert_eq!(
+        copy.store.decisions(topic, None, 9).await.expect("read"),
+        fixture.store.decisions(topic, None, 9).await.expect("read")
+    );
+    assert_eq!(
+        copy.store.queue(topic, 9).await.expect("a queue"),
+        fixture.store.queue(topic, 9).await.expect("a queue")
+    );
 }
 
 #[tokio::test]
@@ -627,63 +640,69 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
-            let hosts = ["a.example", "b.test", "c.org"];
-            let fixture = StoreFixture::in_memory().await;
-            let first = hosts.map(|host| (host, Verdict::Irrelevant));
-            judged(&fixture, &first).await;
-            let (mut after, mut followed) = (0, BTreeSet::new());
-            let mut pauses = pauses.into_iter().cycle();
-            let mut rest = pauses.next().expect("a pause");
-            for (number, event) in events {
-                let host = hosts[number];
-                match event {
-                    Event::Judged(is_relevant) => {
-                        recheck(&fixture, host).await;
-                        let verdict = if is_relevant {
-                            Verdict::Relevant
-                        } else {
-                            Verdict::Irrelevant
-                        };
-                        if fixture.take(1).await == [host] {
-                            fixture.judge(host, verdict, Vec::new()).await;
-                        }
-                    }
-                    Event::Decided(opinion) => {
-                        decide(&fixture, host, opinion).await;
-                    }
-                    Event::Blocked(true) => {
-                        let (site, note) = (site(host), String::new());
-                        edit(&fixture, Edit::Block { site, note }).await;
-                    }
-                    Event::Blocked(false) => {
-                        let site = site(host);
-                        edit(&fixture, Edit::Unblock { site }).await;
-                    }
-                }
-                rest -= 1;
-                if rest == 0 {
-                    follow(&fixture, &mut after, &mut followed).await;
-                    rest = pauses.next().expect("a pause");
-                }
+            for fixture in StoreFixture::all().await {
+                check_follower(&fixture, &events, &pauses).await;
             }
-            follow(&fixture, &mut after, &mut followed).await;
-            let mut listed = BTreeSet::new();
-            for host in hosts {
-                let file = fixture.store.site(fixture.topic, &site(host)).await;
-                let file = file.expect("a read").expect("a file");
-                let blocked = fixture.store.block_of(&site(host)).await.expect("a read");
-                let wanted = match &file.decision {
-                    Some(decision) => decision.opinion == Opinion::Accept,
-                    None => file.judged.expect("a verdict").verdict.is_relevant(),
-                };
-                assert_eq!(file.is_listed, wanted && blocked.is_none(), "{host}");
-                if file.is_listed {
-                    listed.insert(host.to_owned());
-                }
-            }
-            assert_eq!(followed, listed);
         });
     }
+}
+
+/// Follows the list of a store while these events happen, and compares the two at the end.
+async fn check_follower(fixture: &StoreFixture, events: &[(usize, Event)], pauses: &[usize]) {
+    let hosts = ["a.example", "b.test", "c.org"];
+    let first = hosts.map(|host| (host, Verdict::Irrelevant));
+    judged(fixture, &first).await;
+    let (mut after, mut followed) = (0, BTreeSet::new());
+    let mut pauses = pauses.iter().copied().cycle();
+    let mut rest = pauses.next().expect("a pause");
+    for (number, event) in events.iter().copied() {
+        let host = hosts[number];
+        match event {
+            Event::Judged(is_relevant) => {
+                recheck(fixture, host).await;
+                let verdict = if is_relevant {
+                    Verdict::Relevant
+                } else {
+                    Verdict::Irrelevant
+                };
+                if fixture.take(1).await == [host] {
+                    fixture.judge(host, verdict, Vec::new()).await;
+                }
+            }
+            Event::Decided(opinion) => {
+                decide(fixture, host, opinion).await;
+            }
+            Event::Blocked(true) => {
+                let (site, note) = (site(host), String::new());
+                edit(fixture, Edit::Block { site, note }).await;
+            }
+            Event::Blocked(false) => {
+                let site = site(host);
+                edit(fixture, Edit::Unblock { site }).await;
+            }
+        }
+        rest -= 1;
+        if rest == 0 {
+            follow(fixture, &mut after, &mut followed).await;
+            rest = pauses.next().expect("a pause");
+        }
+    }
+    follow(fixture, &mut after, &mut followed).await;
+    let mut listed = BTreeSet::new();
+    for host in hosts {
+        let file = fixture.store.site(fixture.topic, &site(host)).await;
+        let file = file.expect("a read").expect("a file");
+        let blocked = fixture.store.block_of(&site(host)).await.expect("a read");
+        let wanted = match &file.decision {
+            Some(decision) => decision.opinion == Opinion::Accept,
+            None => file.judged.expect("a verdict").verdict.is_relevant(),
+        };
+        assert_eq!(file.is_listed, wanted && blocked.is_none(), "{host}");
+        if file.is_listed {
+            listed.insert(host.to_owned());
+        }
+    }
+    assert_eq!(followed, listed);
 }
 
 async fn follow(fixture: &StoreFixture, after: &mut u64, followed: &mut BTreeSet<String>) {

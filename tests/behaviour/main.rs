@@ -30,10 +30,12 @@ mod directory;
 mod old_stores;
 mod platforms;
 mod stores;
+mod suspects;
 
 // === the external crawler ===
 #[cfg(unix)]
 mod api;
+mod claims;
 mod crashes;
 mod crawling;
 #[cfg(unix)]

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sitescout::store::{DumpLine, DumpStore, KeyValueStore, Standing, TopicOpening};
+use sitescout::store::{Standing, TopicOpening};
 use sitescout::web::{Platforms, Verdict};
 
-use crate::stores::{Combined, StoreFixture, edge, opening};
+use crate::stores::{Combined, StoreFixture, edge, opening, places};
 use crate::warc::WarcBuilder;
 
 /// A topic for which these are platforms, too.
@@ -46,8 +46,6 @@ async fn enter(fixture: &StoreFixture, hosts: &[String]) -> usize {
     fixture.enter(&hosts, false).await
 }
 
-/// By hand: three blogs recommend with 0.9 and another site with 0.1; as four domains that is
-/// 0.7 on average, as two it would be 0.5.
 #[tokio::test]
 async fn blogs_of_one_platform_are_domains_of_their_own() {
     for platform in [
@@ -59,36 +57,35 @@ async fn blogs_of_one_platform_are_domains_of_their_own() {
         "livejournal.com",
         "over-blog.com",
     ] {
-        let fixture = StoreFixture::in_memory().await;
-        // The front of the platform is a site of its own, by one name.
-        let www = format!("www.{platform}");
-        assert_eq!(fixture.enter(&[platform, &www], false).await, 1);
-        assert_eq!(enter(&fixture, &below(platform)).await, 10, "{platform}");
-        assert_eq!(
-            enter(&fixture, &below("farm.test")).await,
-            3,
-            "others share"
-        );
-        let pages = below("alice.substack.com");
-        assert_eq!(
-            enter(&fixture, &pages).await,
-            3,
-            "and so do parts of a blog"
-        );
-        fixture.take(99).await;
-        let blogs = below(platform);
-        for blog in &blogs[..3] {
-            let edges = vec![edge("target.org", 0.9, 0.9)];
-            fixture.judge(blog, Verdict::Relevant, edges).await;
+        for fixture in StoreFixture::all().await {
+            check_platform(&fixture, platform).await;
         }
-        let edges = vec![edge("target.org", 0.1, 0.1)];
-        fixture
-            .judge("h0.farm.test", Verdict::Irrelevant, edges)
-            .await;
-        let target = standing(&fixture, "target.org").await;
-        assert_eq!((target.edges, target.domains), (4, 4), "{platform}");
-        assert!(is_near(target.global, 0.7), "{target:?}");
     }
+}
+
+/// By hand: three blogs recommend with 0.9 and another site with 0.1; as four domains that is
+/// 0.7 on average, as two it would be 0.5.
+async fn check_platform(fixture: &StoreFixture, platform: &str) {
+    // The front of the platform is a site of its own, by one name.
+    let www = format!("www.{platform}");
+    assert_eq!(fixture.enter(&[platform, &www], false).await, 1);
+    assert_eq!(enter(fixture, &below(platform)).await, 10, "{platform}");
+    assert_eq!(enter(fixture, &below("farm.test")).await, 3, "others share");
+    let pages = below("alice.substack.com");
+    assert_eq!(enter(fixture, &pages).await, 3, "and so do parts of a blog");
+    fixture.take(99).await;
+    let blogs = below(platform);
+    for blog in &blogs[..3] {
+        let edges = vec![edge("target.org", 0.9, 0.9)];
+        fixture.judge(blog, Verdict::Relevant, edges).await;
+    }
+    let edges = vec![edge("target.org", 0.1, 0.1)];
+    fixture
+        .judge("h0.farm.test", Verdict::Irrelevant, edges)
+        .await;
+    let target = standing(fixture, "target.org").await;
+    assert_eq!((target.edges, target.domains), (4, 4), "{platform}");
+    assert!(is_near(target.global, 0.7), "{target:?}");
 }
 
 /// A store that was written before the platform was known: by hand, two sites of it with 0.9
@@ -153,15 +150,32 @@ async fn an_older_store_is_recounted() {
 /// The same out of a dump, whose counts and sums are those of before.
 #[tokio::test]
 async fn an_older_dump_is_recounted() {
-    let fixture = StoreFixture::in_memory().await;
-    enter(&fixture, &below("tumblr.com")[..3]).await;
-    fixture.take(99).await;
-    for (host, weight) in [("h0.tumblr.com", 0.9), ("h1.tumblr.com", 0.5)] {
-        let edges = vec![edge("target.org", weight, weight)];
-        fixture.judge(host, Verdict::Relevant, edges).await;
+    for fixture in StoreFixture::all().await {
+        enter(&fixture, &below("tumblr.com")[..3]).await;
+        fixture.take(99).await;
+        for (host, weight) in [("h0.tumblr.com", 0.9), ("h1.tumblr.com", 0.5)] {
+            let edges = vec![edge("target.org", weight, weight)];
+            fixture.judge(host, Verdict::Relevant, edges).await;
+        }
+        let dump = older_dump(&fixture).await;
+        for place in places() {
+            let lines = dump.iter().cloned();
+            let lines = lines.map(|line| serde_json::from_value(line).expect("a record"));
+            let store = place.open().await;
+            store.load(lines.collect()).await.expect("a store");
+            let old = StoreFixture::over(store).await;
+            let target = standing(&old, "target.org").await;
+            assert_eq!((target.edges, target.domains), (2, 2));
+            assert!(is_near(target.global, 0.7), "{target:?}");
+            assert_eq!(enter(&old, &below("tumblr.com")).await, 7);
+        }
     }
+}
+
+/// The dump of a version that did not know the platform.
+async fn older_dump(fixture: &StoreFixture) -> Vec<Value> {
     let mut dump = fixture.store.dump();
-    let mut lines: Vec<DumpLine> = Vec::new();
+    let mut lines: Vec<Value> = Vec::new();
     let mut is_written = false;
     while let Some(line) = dump.recv().await {
         let mut line = serde_json::to_value(line.expect("a record")).expect("JSON");
@@ -186,18 +200,11 @@ async fn an_older_dump_is_recounted() {
             Some("end") => continue,
             _ => {}
         }
-        lines.push(serde_json::from_value(line).expect("a record"));
+        lines.push(line);
     }
     assert!(is_written);
-    let end = json!({ "record": "end", "records": lines.len() });
-    lines.push(serde_json::from_value(end).expect("a record"));
-    let store = KeyValueStore::in_memory().expect("memory");
-    store.load(lines).await.expect("a store");
-    let old = StoreFixture::over(Arc::new(store)).await;
-    let target = standing(&old, "target.org").await;
-    assert_eq!((target.edges, target.domains), (2, 2));
-    assert!(is_near(target.global, 0.7), "{target:?}");
-    assert_eq!(enter(&old, &below("tumblr.com")).await, 7);
+    lines.push(json!({ "record": "end", "records": lines.len() }));
+    lines
 }
 
 /// The whole program, with and without a platform of the operator's.

@@ -61,7 +61,7 @@ impl Ranking for ByEdge {
 }
 
 /// In the order of discovery.
-struct FirstCome;
+pub(crate) struct FirstCome;
 
 impl Ranking for FirstCome {
     fn name(&self) -> &'static str {
@@ -75,6 +75,10 @@ impl Ranking for FirstCome {
 
 /// The model of all reports below.
 const MODEL: ModelFingerprint = ModelFingerprint::from_bits(7);
+
+/// How often a store is tried that is being closed, and the pause in between.
+const TRIES: usize = 500;
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
 
 const DAY: Duration = Duration::from_hours(24);
 const RECHECK_AFTER: Duration = Duration::from_hours(24 * 30);
@@ -104,66 +108,100 @@ pub(crate) trait FullStore: Store + DumpStore {}
 
 impl<S: Store + DumpStore> FullStore for S {}
 
-/// Where a store is. Each call opens it: the first creates it, later ones find it as it was left.
-type Place = Box<dyn Fn(&StoreSettings) -> Result<Arc<dyn FullStore>, StoreError>>;
+/// Opens a store: the first call creates it, later ones find it as it was left.
+type Open = Box<dyn Fn(&StoreSettings) -> Result<Arc<dyn FullStore>, StoreError>>;
 
-/// A kind of store.
-struct Engine {
-    /// A new place for one of its stores.
-    place: fn() -> Place,
-    /// Whether a store can be opened again by another process.
-    is_durable: bool,
+/// Makes a store look as if the process that had it open had been killed. Returns false while it is being
+/// closed.
+type MarkKilled = Box<dyn Fn() -> bool>;
+
+/// Where a store is.
+pub(crate) struct Place {
+    open: Open,
+    /// None if a store does not outlive its process.
+    mark_killed: Option<MarkKilled>,
 }
 
-/// Every engine. A further one is a line here; every test then checks its stores.
-const ENGINES: &[Engine] = &[
-    Engine {
-        place: on_disk,
-        is_durable: true,
-    },
-    Engine {
-        place: in_memory,
-        is_durable: false,
-    },
-];
+/// A new place for a store of each engine. A further engine is an item here; every test then checks its
+/// stores.
+const ENGINES: [fn() -> Place; 2] = [on_disk, in_memory];
+
+/// New places, one for each engine.
+pub(crate) fn places() -> impl Iterator<Item = Place> {
+    ENGINES.iter().map(|place| place())
+}
 
 /// New places for stores that outlive their process, one for each such engine.
-fn durable_places() -> impl Iterator<Item = Place> {
-    let durable = ENGINES.iter().filter(|engine| engine.is_durable);
-    durable.map(|engine| (engine.place)())
+pub(crate) fn durable_places() -> impl Iterator<Item = Place> {
+    places().filter(|place| place.mark_killed.is_some())
 }
 
 fn on_disk() -> Place {
     let directory = tempfile::tempdir().expect("a directory");
-    let place = place_at(&directory.path().join("state"));
-    Box::new(move |settings| {
-        let _kept = &directory;
-        place(settings)
-    })
+    let path = directory.path().join("state");
+    // A process removes the mark when it ends by itself.
+    let in_use = path.join("sitescout-in-use");
+    let Place { open, .. } = place_at(&path);
+    Place {
+        open: Box::new(move |settings| {
+            let _kept = &directory;
+            open(settings)
+        }),
+        mark_killed: Some(Box::new(move || {
+            let is_closed = !in_use.exists();
+            if is_closed {
+                std::fs::write(&in_use, "").expect("a file");
+            }
+            is_closed
+        })),
+    }
 }
 
 fn place_at(directory: &Path) -> Place {
     let directory = directory.to_owned();
-    Box::new(move |settings| Ok(Arc::new(KeyValueStore::open(&directory, settings)?)))
+    Place {
+        open: Box::new(move |settings| Ok(Arc::new(KeyValueStore::open(&directory, settings)?))),
+        mark_killed: None,
+    }
 }
 
 fn in_memory() -> Place {
-    Box::new(|settings| Ok(Arc::new(KeyValueStore::in_memory_with(settings)?)))
-}
-
-/// Opens a store that another handle may just be closing.
-async fn open_with(place: &Place, settings: &StoreSettings) -> Arc<dyn FullStore> {
-    for _ in 0..500 {
-        match place(settings) {
-            Err(StoreError::Locked(_)) => sleep(Duration::from_millis(20)).await,
-            opened => return opened.expect("a store"),
-        }
+    Place {
+        open: Box::new(|settings| Ok(Arc::new(KeyValueStore::in_memory_with(settings)?))),
+        mark_killed: None,
     }
-    panic!("the store is never closed");
 }
 
-async fn open(place: &Place) -> Arc<dyn FullStore> {
-    open_with(place, &StoreSettings::default()).await
+// === impl Place ===
+
+impl Place {
+    /// Opens a store that another handle may just be closing.
+    pub(crate) async fn open(&self) -> Arc<dyn FullStore> {
+        self.open_with(&StoreSettings::default()).await
+    }
+
+    async fn open_with(&self, settings: &StoreSettings) -> Arc<dyn FullStore> {
+        for _ in 0..TRIES {
+            match (self.open)(settings) {
+                Err(StoreError::Locked(_)) => sleep(TRY_INTERVAL).await,
+                opened => return opened.expect("a store"),
+            }
+        }
+        panic!("the store is never closed");
+    }
+
+    /// Leaves a store as a process does that is killed.
+    pub(crate) async fn kill(&self, store: Arc<dyn FullStore>) {
+        drop(store);
+        let mark_killed = self.mark_killed.as_ref().expect("a durable store");
+        for _ in 0..TRIES {
+            if mark_killed() {
+                return;
+            }
+            sleep(TRY_INTERVAL).await;
+        }
+        panic!("the store is never closed");
+    }
 }
 
 /// A store with one topic.
@@ -200,9 +238,8 @@ impl StoreFixture {
 
     async fn all_with(settings: &StoreSettings) -> Vec<Self> {
         let mut all = Vec::new();
-        for engine in ENGINES {
-            let place = (engine.place)();
-            let mut fixture = Self::over(open_with(&place, settings).await).await;
+        for place in places() {
+            let mut fixture = Self::over(place.open_with(settings).await).await;
             fixture.place = Some(place);
             all.push(fixture);
         }
@@ -210,8 +247,8 @@ impl StoreFixture {
     }
 
     /// One with a store that is gone with it.
-    pub(crate) async fn in_memory() -> Self {
-        Self::over(open(&in_memory()).await).await
+    async fn in_memory() -> Self {
+        Self::over(in_memory().open().await).await
     }
 
     pub(crate) async fn enter(&self, hosts: &[&str], is_start: bool) -> usize {
@@ -285,7 +322,7 @@ pub(crate) fn edge(host: &str, global: f64, local: f64) -> NewEdge {
     }
 }
 
-fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome {
+pub(crate) fn outcome(claim: Claim, verdict: Verdict, edges: Vec<NewEdge>) -> VisitOutcome {
     let visit = SiteVisit::at(&home(claim.site.as_str()));
     let mut report = SiteReport::interrupted(visit, MODEL);
     report.verdict = verdict;
@@ -771,8 +808,8 @@ async fn records_have_the_date_that_a_test_sets() {
             "{due:?}, {begin:?}"
         );
         tokio::time::advance(31 * DAY).await;
-        // One is due, the claim on the other has expired.
-        assert_eq!(fixture.take(9).await, ["first.example", "second.example"]);
+        // The other is held.
+        assert_eq!(fixture.take(9).await, ["first.example"]);
         fixture
             .judge("second.example", Verdict::Relevant, Vec::new())
             .await;
@@ -1122,40 +1159,57 @@ async fn a_report_without_a_claim_is_stale_and_changes_nothing() {
     }
 }
 
+/// The clock may be set forward, or the process suspended for a day.
 #[tokio::test]
-async fn a_claim_that_is_not_renewed_in_time_is_given_to_another_visitor() {
+async fn a_process_that_lives_keeps_its_claims_however_late_it_renews_them() {
     for fixture in StoreFixture::all().await {
         fixture.enter(&["a.example", "b.test"], false).await;
-        let minute = Duration::from_mins(1);
-        let begin = clock::now() - CLAIM_TERM + minute;
+        let begin = clock::now();
+        let late = begin + CLAIM_TERM + DAY;
         assert_eq!(fixture.take_at(2, begin).await.len(), 2);
+        fixture.enter(&["c.org"], false).await;
+        assert_eq!(
+            fixture.take_at(9, late).await,
+            ["c.org"],
+            "the others are held"
+        );
         let first = fixture.claim("a.example");
-        assert_eq!(first.expires, begin + CLAIM_TERM);
-        assert!(fixture.take(2).await.is_empty(), "both are held");
-        let renewed = fixture
-            .store
-            .renew(vec![fixture.claim("b.test")], clock::now())
-            .await;
-        let renewed = renewed.expect("a store");
-        assert_eq!(renewed.len(), 1);
-        assert!(renewed[0].expires > first.expires + minute);
-        let late = first.expires + minute;
-        assert_eq!(fixture.take_at(2, late).await, ["a.example"]);
-        let second = fixture.claim("a.example");
-        assert!(second.number > first.number, "numbers only grow");
-        assert_eq!(second.owner, first.owner);
-        // The first visitor can neither keep it nor report on it.
-        let renewed = fixture.store.renew(vec![first.clone()], clock::now()).await;
-        assert_eq!(renewed.expect("a store"), []);
-        let stale = outcome(first, Verdict::Irrelevant, Vec::new());
-        let recorded = fixture.store.record(vec![stale]).await;
-        assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
+        let second = fixture.claim("b.test");
+        let both = vec![first.clone(), second.clone()];
+        let renewed = fixture.store.renew(both.clone()).await;
+        assert_eq!(renewed.expect("a store"), both);
+        assert_eq!(fixture.take_at(9, late + DAY).await, [""; 0]);
         let seq = fixture
             .judge("a.example", Verdict::Relevant, Vec::new())
             .await;
         assert_eq!(seq, Some(1));
+        // One that has ended is neither renewed nor reported on.
+        let renewed = fixture.store.renew(both).await;
+        assert_eq!(renewed.expect("a store"), [second]);
+        let stale = outcome(first, Verdict::Irrelevant, Vec::new());
+        let recorded = fixture.store.record(vec![stale]).await;
+        assert_eq!(recorded.expect("a store"), [Recorded::Stale]);
         let totals = fixture.store.totals(fixture.topic).await.expect("totals");
-        assert_eq!((totals.taken, totals.border), (1, 0));
+        assert_eq!((totals.taken, totals.border), (2, 0));
+    }
+}
+
+/// A store without expiry must not be opened by a second process, whose sites would wait for ever if
+/// the first died.
+#[tokio::test]
+async fn a_store_where_no_claim_expires_has_one_process() {
+    for place in durable_places() {
+        let fixture = StoreFixture::over(place.open().await).await;
+        fixture.enter(&["a.example"], false).await;
+        assert_eq!(fixture.take(9).await, ["a.example"]);
+        match (place.open)(&StoreSettings::default()) {
+            Err(StoreError::Locked(_)) => {}
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!(
+                "a shared store: test here that the second process gets the site once the claim has \
+                 expired by the clock of the store, and that the first can then neither renew nor report"
+            ),
+        }
     }
 }
 
@@ -1233,7 +1287,7 @@ async fn evidence_is_forgotten_with_age_and_the_verdict_stays() {
 #[tokio::test]
 async fn evidence_is_forgotten_with_age_when_there_are_no_more_rechecks() {
     for place in durable_places() {
-        let fixture = StoreFixture::over(open(&place).await).await;
+        let fixture = StoreFixture::over(place.open().await).await;
         fixture.enter(&["old.test", "new.org"], true).await;
         fixture.take(1).await;
         // Expiry skips it: it would be renewed before it is too old.
@@ -1245,7 +1299,7 @@ async fn evidence_is_forgotten_with_age_when_there_are_no_more_rechecks() {
             evidence_age: Duration::ZERO,
             ..StoreSettings::default()
         };
-        let store = open_with(&place, &settings).await;
+        let store = place.open_with(&settings).await;
         let fixture = StoreFixture::over(store).await;
         let never = TopicOpening {
             recheck_after: None,
@@ -1271,7 +1325,7 @@ async fn evidence_is_forgotten_with_age_when_there_are_no_more_rechecks() {
 #[tokio::test]
 async fn everything_is_there_after_closing_and_claimed_sites_are_free_again() {
     for place in durable_places() {
-        let fixture = StoreFixture::over(open(&place).await).await;
+        let fixture = StoreFixture::over(place.open().await).await;
         fixture.enter(&["a.example", "b.test"], true).await;
         assert_eq!(fixture.take(9).await, ["a.example", "b.test"]);
         let edges = vec![edge("c.org", 0.9, 0.8)];
@@ -1282,7 +1336,7 @@ async fn everything_is_there_after_closing_and_claimed_sites_are_free_again() {
             .await
             .expect("verdicts");
         drop(fixture);
-        let fixture = StoreFixture::over(open(&place).await).await;
+        let fixture = StoreFixture::over(place.open().await).await;
         let after = fixture
             .store
             .judged(fixture.topic, 0, 9)
@@ -1296,7 +1350,7 @@ async fn everything_is_there_after_closing_and_claimed_sites_are_free_again() {
 #[tokio::test]
 async fn a_recheck_under_way_when_the_process_died_is_made_after_the_next_start() {
     for place in durable_places() {
-        let fixture = StoreFixture::over(open(&place).await).await;
+        let fixture = StoreFixture::over(place.open().await).await;
         fixture.enter(&["a.example"], false).await;
         fixture.take(9).await;
         fixture
@@ -1306,7 +1360,7 @@ async fn a_recheck_under_way_when_the_process_died_is_made_after_the_next_start(
         let later = clock::now() + 31 * DAY;
         assert_eq!(fixture.take_at(9, later).await, ["a.example"]);
         drop(fixture);
-        let fixture = StoreFixture::over(open(&place).await).await;
+        let fixture = StoreFixture::over(place.open().await).await;
         let again = fixture.store.next_due(fixture.topic).await.expect("a read");
         assert_eq!(again, due);
         assert_eq!(fixture.take(9).await, [""; 0]);
@@ -1370,7 +1424,7 @@ async fn crawl_statistics_count_first_visits_whatever_became_of_them() {
 async fn a_crawl_whose_pprs_rose_stays_ended_until_it_gets_a_new_start_site() {
     for place in durable_places() {
         let reopened = async |opening: TopicOpening| {
-            let store = open(&place).await;
+            let store = place.open().await;
             let topic = store.open_topic(opening).await.expect("a topic");
             StoreFixture::of(store, topic)
         };
@@ -1413,13 +1467,13 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state");
     let refused = |path: &Path| {
-        let opened = place_at(path)(&StoreSettings::default());
+        let opened = (place_at(path).open)(&StoreSettings::default());
         opened.map(|_| ()).expect_err("a refusal")
     };
-    let store = open(&place_at(&path)).await;
+    let store = place_at(&path).open().await;
     assert!(matches!(refused(&path), StoreError::Locked(_)));
     drop(store);
-    drop(open(&place_at(&path)).await);
+    drop(place_at(&path).open().await);
     assert!(matches!(refused(directory.path()), StoreError::Foreign(_)));
     std::fs::write(path.join("sitescout-store"), "sitescout store 2\n").expect("a file");
     assert!(matches!(refused(&path), StoreError::Newer));
@@ -1429,7 +1483,7 @@ async fn a_store_that_cannot_be_used_is_refused_with_a_reason() {
     let begun = directory.path().join("begun");
     std::fs::create_dir(&begun).expect("a directory");
     std::fs::write(begun.join("sitescout-store"), "sitescout").expect("a file");
-    drop(open(&place_at(&begun)).await);
+    drop(place_at(&begun).open().await);
     let file = directory.path().join("file");
     std::fs::write(&file, "a file").expect("a file");
     assert!(matches!(refused(&file), StoreError::Unusable { .. }));
