@@ -332,7 +332,8 @@ fn the_map_names_only_what_exists() {
             let is_there = |below: &str| root().join(below).join(name).exists();
             is_there("") || is_there("src") || paths.iter().any(|path| path.ends_with(name))
         } else {
-            name.split(['.', ':', ' '])
+            // A flag of the command line is a word too.
+            name.split(['.', ':', ' ', '-'])
                 .filter(|part| !part.is_empty())
                 .all(|part| words.contains(part))
         };
