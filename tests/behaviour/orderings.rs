@@ -37,6 +37,10 @@ struct Visited {
     paths: Vec<String>,
 }
 
+#[deny(
+    clippy::missing_trait_methods,
+    reason = "a decision left to its default would not be tested"
+)]
 impl Ranking for Odd {
     fn name(&self) -> &'static str {
         "odd"
@@ -55,6 +59,10 @@ impl Ranking for Odd {
     }
 }
 
+#[deny(
+    clippy::missing_trait_methods,
+    reason = "a decision left to its default would not be tested"
+)]
 impl BorderOrdering for Odd {
     fn weigh(&self, report: &SiteReport) -> Vec<NewEdge> {
         let mut edges = ordering(&ExternalSettings::default()).weigh(report);
