@@ -1,10 +1,12 @@
 //! Statistics of sites, to compare a generated web with real ones.
 
-use std::collections::{BTreeSet, VecDeque};
-
 use crate::fetch::Fetcher;
+use crate::internal::{BreadthFirst, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
 use crate::parse::{self, ParseLimits};
-use crate::web::{ContentKind, Fingerprint, PageUrl, ParsedPage, Scheme, SiteId};
+use crate::web::{ContentKind, Fingerprint, PageConfidence, ParsedPage, SiteId, SiteVisit};
+
+/// Redirects followed in a row.
+const MAX_REDIRECTS: usize = 5;
 
 /// Statistics of the sites of a web.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,31 +74,25 @@ async fn read_site(
     most_pages: usize,
     limits: &ParseLimits,
 ) -> Vec<ParsedPage> {
-    let mut waiting = VecDeque::from([PageUrl::homepage(site, Scheme::Http)]);
-    let mut seen: BTreeSet<PageUrl> = waiting.iter().cloned().collect();
+    let bounds = WalkerLimits {
+        // Dangling links are no pages, and neither web is infinite.
+        requests: usize::MAX,
+        retries: 0,
+        redirects: MAX_REDIRECTS,
+        url_bytes: limits.max_url_bytes,
+    };
+    let mut walker = SiteWalker::new(fetcher, &SiteVisit::new(site), bounds);
     let mut pages = Vec::new();
-    while let Some(page) = waiting.pop_front()
-        && pages.len() < most_pages
-    {
-        let Ok(answer) = fetcher.fetch(&page).await else {
-            continue;
-        };
-        let targets = match answer.redirect_target() {
-            Some(target) => vec![target],
-            None if answer.status.is_success() => {
-                let parsed = parse::parse(&answer, limits);
-                let links = parsed.intrinsic_links.iter();
-                let targets = links.map(|link| link.page.clone()).collect();
-                if parsed.content == ContentKind::Html {
-                    pages.push(parsed);
-                }
-                targets
-            }
-            None => Vec::new(),
-        };
-        for target in targets {
-            if target.site() == *site && seen.insert(target.clone()) {
-                waiting.push_back(target);
+    while pages.len() < most_pages {
+        let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
+        let Some(step) = step else { break };
+        if let WalkStep::Answered { page, fetched } = step
+            && fetched.status.is_success()
+        {
+            let parsed = parse::parse(&fetched, limits);
+            walker.add_links(&parsed.intrinsic_links, PageConfidence::NEUTRAL, &page);
+            if parsed.content == ContentKind::Html {
+                pages.push(parsed);
             }
         }
     }

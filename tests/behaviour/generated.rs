@@ -15,6 +15,8 @@ use sitescout::telemetry::Metrics;
 use sitescout::web::PageUrl;
 use tempfile::TempDir;
 
+use crate::warc::{self, WarcBuilder};
+
 const CALM: Conditions = Conditions {
     latency: Duration::ZERO,
     faults: 0.0,
@@ -443,4 +445,33 @@ fn it_is_held_against_real_sites() {
     let sites = table.lines().find(|line| line.starts_with("sites"));
     let counts: Vec<&str> = sites.expect("a row").split_whitespace().collect();
     assert_eq!(counts, ["sites", "2", "2"]);
+}
+
+/// Whatever spelling a page is linked by, it is one page, as for a crawl.
+#[test]
+fn pages_of_real_sites_are_counted_once() {
+    let mut archive = WarcBuilder::default();
+    let mut labels = String::new();
+    for (host, topic) in [("one.example", "sailing"), ("two.example", "other")] {
+        let home = "<p>home</p><a href=/index.html>1</a><a href=/a>2</a><a href=/gone>3</a>";
+        let inner = format!("<p>inner</p><a href=https://www.{host}/a>4</a><a href=/>5</a>");
+        archive = archive
+            .page(&format!("http://{host}/"), home)
+            .page(&format!("http://{host}/index.html"), home)
+            .page(&format!("http://{host}/a"), &inner);
+        labels.extend([host, "\t", topic, "\n"]);
+    }
+    let (directory, _) = warc::in_file("sites.warc.gz", &archive.gzip());
+    fs::write(directory.path().join("labels.tsv"), labels).expect("labels");
+    let output = run(
+        &directory,
+        "evaluate likeness --warc sites.warc.gz --labels labels.tsv --generated 300,1 --pages 5",
+    );
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |name: &str| -> Vec<&str> {
+        let row = table.lines().find_map(|line| line.strip_prefix(name));
+        row.expect("a row").split_whitespace().collect()
+    };
+    assert_eq!(row("pages per site")[..4], ["2", "2", "2", "2.0"]);
+    assert_eq!(row("near-duplicate pages")[0], "0.000");
 }

@@ -46,6 +46,7 @@ mod exhaustion;
 mod figures;
 mod freshness;
 mod imports;
+mod orderings;
 #[cfg(unix)]
 mod own_trouble;
 #[cfg(unix)]
