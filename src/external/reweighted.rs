@@ -135,8 +135,8 @@ mod tests {
             assert_eq!(reweighted.averaging(), own.averaging());
             assert_eq!(reweighted.prior(&totals), own.prior(&totals));
             assert_eq!(reweighted.page_classifier(), own.page_classifier());
-            let pages = reweighted.page_ordering().name();
-            assert_eq!(pages, own.page_ordering().name());
+            let pages = format!("{:?}", reweighted.page_ordering());
+            assert_eq!(pages, format!("{:?}", own.page_ordering()));
             for is_scarce in [false, true] {
                 assert_eq!(reweighted.purpose(is_scarce), own.purpose(is_scarce));
             }

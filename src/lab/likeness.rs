@@ -1,7 +1,7 @@
 //! Statistics of sites, to compare a generated web with real ones.
 
 use crate::fetch::Fetcher;
-use crate::internal::{BreadthFirst, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
+use crate::internal::{BreadthFirstPages, SiteWalker, VisitPhase, WalkStep, WalkerLimits};
 use crate::parse::{self, ParseLimits};
 use crate::web::{ContentKind, Fingerprint, PageConfidence, ParsedPage, SiteId, SiteVisit};
 
@@ -84,7 +84,9 @@ async fn read_site(
     let mut walker = SiteWalker::new(fetcher, &SiteVisit::new(site), bounds);
     let mut pages = Vec::new();
     while pages.len() < most_pages {
-        let step = walker.next(&BreadthFirst, VisitPhase::BeforeVerdict).await;
+        let step = walker
+            .next(&BreadthFirstPages, VisitPhase::BeforeVerdict)
+            .await;
         let Some(step) = step else { break };
         if let WalkStep::Answered { page, fetched } = step
             && fetched.status.is_success()

@@ -97,7 +97,7 @@ pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
 /// Visits each term of a text outside of a page: an anchor, a description.
 pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
     let stemming = Stemming::of_language(language);
-    Words::default().read(text, &mut |_, word| {
+    WordSplitter::default().read(text, &mut |_, word| {
         if let Some(term) = stemming.term(word) {
             visit(&term);
         }
@@ -106,7 +106,7 @@ pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl 
 
 /// Visits each word of a page, with the part of the page it begins in, in reading order.
 pub(super) fn for_each_word(page: &ParsedPage, mut visit: impl FnMut(PagePart, Word<'_>)) {
-    let mut words = Words::default();
+    let mut words = WordSplitter::default();
     for (text, parts) in page.text.stretches() {
         let mut parts = parts.iter().peekable();
         words.read(text, &mut |start, word| {
@@ -129,7 +129,7 @@ pub(super) enum Word<'a> {
 
 /// Splits text into words.
 #[derive(Debug, Default)]
-struct Words {
+struct WordSplitter {
     unspaced: Option<Unspaced>,
     /// A buffer for pairs of characters.
     pair: String,
@@ -163,9 +163,9 @@ impl<'a> Word<'a> {
     }
 }
 
-// === impl Words ===
+// === impl WordSplitter ===
 
-impl Words {
+impl WordSplitter {
     /// Visits each word with the offset at which it begins.
     fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
         for (offset, segment) in segments(text) {

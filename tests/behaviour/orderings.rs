@@ -98,10 +98,6 @@ impl BorderOrdering for Odd {
 }
 
 impl PageOrdering for LastFound {
-    fn name(&self) -> &'static str {
-        "last_found"
-    }
-
     #[allow(clippy::cast_precision_loss, reason = "no test finds 2^53 pages")]
     fn rank(&self, page: &WaitingPage<'_>, _: VisitPhase) -> PagePriority {
         PagePriority {
