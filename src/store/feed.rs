@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 
 use crate::web::{UndecidedKind, UnknownReason, parse_name};
 
@@ -49,7 +50,11 @@ pub enum ListChange {
 }
 
 /// Why a list has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumDiscriminants, Serialize, Deserialize)]
+#[strum_discriminants(name(ReasonKind), vis(pub(self)))]
+#[strum_discriminants(doc = "Why a list has changed, without details.")]
+#[strum_discriminants(derive(VariantArray, IntoStaticStr, EnumString))]
+#[strum_discriminants(strum(serialize_all = "snake_case"))]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum ChangeReason {
     /// The operator has blocked the host.
@@ -96,31 +101,12 @@ impl ListChange {
 // === impl ChangeReason ===
 
 impl ChangeReason {
-    /// The reasons without details.
-    const PLAIN: [Self; 8] = [
-        Self::Blocked,
-        Self::Unblocked,
-        Self::Accepted,
-        Self::Rejected,
-        Self::Withdrawn,
-        Self::Judged,
-        Self::JudgedAgain,
-        Self::Irrelevant,
-    ];
-
     /// Its spelling in feeds.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Blocked => "blocked",
-            Self::Unblocked => "unblocked",
-            Self::Accepted => "accepted",
-            Self::Rejected => "rejected",
-            Self::Withdrawn => "withdrawn",
-            Self::Judged => "judged",
-            Self::JudgedAgain => "judged_again",
-            Self::Irrelevant => "irrelevant",
             Self::Undecided(kind) => kind.name(),
+            plain => ReasonKind::from(plain).into(),
         }
     }
 }
@@ -144,30 +130,45 @@ impl FromStr for ChangeReason {
 
     /// `blocked` is the operator's block, not the undecided kind: a crawl does not visit blocked hosts.
     fn from_str(text: &str) -> Result<Self, UnknownReason> {
-        let name = text.replace('-', "_");
-        let plain = Self::PLAIN.into_iter().find(|reason| reason.name() == name);
-        match plain {
-            Some(reason) => Ok(reason),
-            None => parse_name(text).map(Self::Undecided),
+        match parse_name(text) {
+            Ok(ReasonKind::Blocked) => Ok(Self::Blocked),
+            Ok(ReasonKind::Unblocked) => Ok(Self::Unblocked),
+            Ok(ReasonKind::Accepted) => Ok(Self::Accepted),
+            Ok(ReasonKind::Rejected) => Ok(Self::Rejected),
+            Ok(ReasonKind::Withdrawn) => Ok(Self::Withdrawn),
+            Ok(ReasonKind::Judged) => Ok(Self::Judged),
+            Ok(ReasonKind::JudgedAgain) => Ok(Self::JudgedAgain),
+            Ok(ReasonKind::Irrelevant) => Ok(Self::Irrelevant),
+            Ok(ReasonKind::Undecided) | Err(_) => parse_name(text).map(Self::Undecided),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use strum::VariantArray;
-
     use super::*;
 
     #[test]
     fn reasons_of_changes_are_read_back_in_both_spellings() {
-        let undecided = UndecidedKind::VARIANTS.iter().copied();
-        let undecided = undecided.filter(|kind| *kind != UndecidedKind::Blocked);
-        let undecided = undecided.map(ChangeReason::Undecided);
-        for reason in ChangeReason::PLAIN.into_iter().chain(undecided) {
-            assert_eq!(reason.name().parse(), Ok(reason));
-            assert_eq!(reason.name().replace('_', "-").parse(), Ok(reason));
+        for kind in ReasonKind::VARIANTS {
+            let reasons = match kind {
+                ReasonKind::Undecided => {
+                    let kinds = UndecidedKind::VARIANTS.iter().copied();
+                    let kinds = kinds.filter(|kind| *kind != UndecidedKind::Blocked);
+                    kinds.map(ChangeReason::Undecided).collect()
+                }
+                plain => {
+                    let name: &str = plain.into();
+                    vec![name.parse().expect("a reason without details")]
+                }
+            };
+            for reason in reasons {
+                assert_eq!(ReasonKind::from(reason), *kind);
+                assert_eq!(reason.name().parse(), Ok(reason));
+                assert_eq!(reason.name().replace('_', "-").parse(), Ok(reason));
+            }
         }
+        assert!("undecided".parse::<ChangeReason>().is_err());
         assert!("".parse::<ChangeReason>().is_err());
     }
 }

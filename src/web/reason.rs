@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use super::PageUrl;
@@ -111,8 +111,11 @@ pub enum StopReason {
 }
 
 /// The outcome of a request for a page.
-#[derive(Debug, Clone, PartialEq, IntoStaticStr, Serialize, Deserialize)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, EnumDiscriminants, Serialize, Deserialize)]
+#[strum_discriminants(name(OutcomeKind), vis(pub(self)))]
+#[strum_discriminants(doc = "The outcome of a request, without details.")]
+#[strum_discriminants(derive(VariantArray, IntoStaticStr, EnumString))]
+#[strum_discriminants(strum(serialize_all = "snake_case"))]
 #[serde(into = "String", try_from = "String")]
 pub enum StepOutcome {
     /// The page spoke: it had enough known words to be evidence.
@@ -192,7 +195,7 @@ impl StepOutcome {
     /// The name in lists and JSON, without the details.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.into()
+        OutcomeKind::from(self).into()
     }
 }
 
@@ -222,18 +225,6 @@ impl TryFrom<String> for StepOutcome {
     }
 }
 
-impl StepOutcome {
-    /// The outcomes without details.
-    const PLAIN: [Self; 6] = [
-        Self::Spoke,
-        Self::Mute,
-        Self::NearDuplicate,
-        Self::NoPage,
-        Self::Disallowed,
-        Self::Challenged,
-    ];
-}
-
 impl FromStr for StepOutcome {
     type Err = UnknownReason;
 
@@ -249,11 +240,16 @@ impl FromStr for StepOutcome {
         if let Some(why) = text.strip_prefix(UNANSWERED) {
             return parse_name(why).map(Self::Unanswered);
         }
-        let name = text.replace('-', "_");
-        let mut plain = Self::PLAIN.into_iter();
-        plain
-            .find(|outcome| outcome.name() == name)
-            .ok_or_else(unknown)
+        match parse_name(text)? {
+            OutcomeKind::Spoke => Ok(Self::Spoke),
+            OutcomeKind::Mute => Ok(Self::Mute),
+            OutcomeKind::NearDuplicate => Ok(Self::NearDuplicate),
+            OutcomeKind::NoPage => Ok(Self::NoPage),
+            OutcomeKind::Disallowed => Ok(Self::Disallowed),
+            OutcomeKind::Challenged => Ok(Self::Challenged),
+            // Their details are missing.
+            OutcomeKind::Redirect | OutcomeKind::Failed | OutcomeKind::Unanswered => Err(unknown()),
+        }
     }
 }
 
@@ -296,19 +292,25 @@ mod tests {
         let page: PageUrl = "https://a.example/one-two?three=four, five"
             .parse()
             .unwrap();
-        let mut outcomes = vec![
-            StepOutcome::Spoke,
-            StepOutcome::Mute,
-            StepOutcome::NearDuplicate,
-            StepOutcome::NoPage,
-            StepOutcome::Redirect(page),
-            StepOutcome::Disallowed,
-            StepOutcome::Failed(StatusCode::NOT_FOUND),
-            StepOutcome::Challenged,
-        ];
-        outcomes.extend(NoAnswer::ALL.iter().copied().map(StepOutcome::Unanswered));
-        for outcome in outcomes {
-            assert_eq!(outcome.to_string().parse(), Ok(outcome));
+        for kind in OutcomeKind::VARIANTS {
+            let outcomes = match kind {
+                OutcomeKind::Spoke => vec![StepOutcome::Spoke],
+                OutcomeKind::Mute => vec![StepOutcome::Mute],
+                OutcomeKind::NearDuplicate => vec![StepOutcome::NearDuplicate],
+                OutcomeKind::NoPage => vec![StepOutcome::NoPage],
+                OutcomeKind::Redirect => vec![StepOutcome::Redirect(page.clone())],
+                OutcomeKind::Disallowed => vec![StepOutcome::Disallowed],
+                OutcomeKind::Failed => vec![StepOutcome::Failed(StatusCode::NOT_FOUND)],
+                OutcomeKind::Unanswered => {
+                    let reasons = NoAnswer::ALL.iter().copied();
+                    reasons.map(StepOutcome::Unanswered).collect()
+                }
+                OutcomeKind::Challenged => vec![StepOutcome::Challenged],
+            };
+            for outcome in outcomes {
+                assert_eq!(OutcomeKind::from(&outcome), *kind);
+                assert_eq!(outcome.to_string().parse(), Ok(outcome));
+            }
         }
     }
 
@@ -329,9 +331,12 @@ mod tests {
         for wrong in [
             "",
             "spoken",
+            "failed",
             "failed, 99",
             "failed, x",
+            "unanswered",
             "unanswered, ",
+            "redirect",
             "redirect to x",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
