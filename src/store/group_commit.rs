@@ -11,7 +11,8 @@
 //! nothing after it was acknowledged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::mpsc::Receiver;
+use std::sync::{self, Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -47,6 +48,9 @@ const TRIES: usize = 8;
 /// How long a read waits for a commit to end before it goes ahead.
 const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 
+/// How long the last handle waits for the thread to end.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// A change that the commit thread carries out, with the channel for its result.
@@ -66,7 +70,13 @@ pub(super) enum StoreCommand {
 pub(super) struct CommitQueue {
     queue: mpsc::Sender<StoreCommand>,
     notes: Arc<Notes>,
+    /// Dropped after the queue, whose end ends the thread.
+    _end: Arc<ThreadEnd>,
 }
+
+/// Waits for the commit thread when the last handle is dropped: a process that ended before it would
+/// leave the store marked as in use, as if it had been killed.
+struct ThreadEnd(Mutex<Receiver<()>>);
 
 /// What the commit thread shares with its handles.
 #[derive(Default)]
@@ -108,13 +118,20 @@ impl CommitQueue {
         notes.publish_durable(&*engine)?;
         let (queue, commands) = mpsc::channel(QUEUE_LENGTH);
         let shared = Arc::clone(&notes);
+        let (ended, end) = sync::mpsc::channel();
         let started = thread::Builder::new()
             .name("store".to_owned())
             .spawn(clock::inherited(move || {
                 run(&*engine, state, commands, &shared);
+                drop(engine);
+                drop(ended);
             }));
         match started {
-            Ok(_) => Ok(Self { queue, notes }),
+            Ok(_) => Ok(Self {
+                queue,
+                notes,
+                _end: Arc::new(ThreadEnd(Mutex::new(end))),
+            }),
             Err(error) => Err(StoreError::Closed(error.to_string())),
         }
     }
@@ -159,6 +176,16 @@ impl CommitQueue {
         };
         self.queue.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+// === impl ThreadEnd ===
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        let end = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is sent: the other side is dropped. A disk that hangs is not waited for.
+        let _ = end.recv_timeout(END_PATIENCE);
     }
 }
 
