@@ -1,10 +1,13 @@
 //! Any bytes under any content type give a page, and its invariants hold.
 #![no_main]
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use libfuzzer_sys::fuzz_target;
-use sitescout::parse::{self, ParseLimits};
+use sitescout::classify::Lexicon;
+use sitescout::parse::{self, ParseLimits, TermReader};
 use sitescout::web::{FetchedPage, Transfer};
 
 const CONTENT_TYPES: [&str; 6] = [
@@ -50,5 +53,17 @@ fuzz_target!(|data: &[u8]| {
     // A byte of any charset becomes at most three of UTF-8, and an entity is never shorter
     // than its character.
     assert!(parsed.text.len() <= 3 * body.len() + 100);
-    parse::words::for_each_term(&parsed, |_, term| assert!(!term.is_empty()));
+    let mut reference: BTreeMap<String, u32> = BTreeMap::new();
+    parse::words::for_each_term(&parsed, |_, term| {
+        assert!(!term.is_empty());
+        *reference.entry(term.to_owned()).or_default() += 1;
+    });
+    let mut reader = TermReader::new(Lexicon::default());
+    for _ in 0..2 {
+        let terms = reader.count(&parsed);
+        let counted = terms.iter().map(|(term, counts)| {
+            (reader.numbers().term(term).to_owned(), counts.iter().sum())
+        });
+        assert_eq!(counted.collect::<BTreeMap<String, u32>>(), reference);
+    }
 });

@@ -178,3 +178,52 @@ pub(super) fn weighted_count(counts: &PartCounts) -> f32 {
         .map(|(count, weight)| f32::from(u16::try_from(*count).unwrap_or(u16::MAX)) * weight)
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: [&[&str]; 4] = [
+        &["tide", "boat", "mast"],
+        &["boat", "anchor"],
+        &["mast", "zinc", "anchor"],
+        &["oar"],
+    ];
+
+    fn terms(words: &[&str], lexicon: &mut Lexicon) -> PageTerms {
+        let words = words.iter().map(|word| (*word, [0, 0, 1, 0, 0, 0]));
+        PageTerms::of_words(None, words, |term| lexicon.number(term))
+    }
+
+    /// Pages read by several readers, each of which knows other terms already.
+    fn corpus(
+        readers: &mut [Lexicon],
+        reader_of: impl Fn(usize) -> usize,
+    ) -> (Lexicon, Vec<CountedPage>) {
+        let mut into = Lexicon::default();
+        let mut translations: Vec<Translation> =
+            readers.iter().map(|_| Translation::default()).collect();
+        let pages = PAGES.iter().enumerate().map(|(at, words)| {
+            let reader = reader_of(at);
+            let terms = terms(words, &mut readers[reader]);
+            let terms = translations[reader].translate(&terms, &readers[reader], &mut into);
+            CountedPage::new(&terms, PageKind::Inner, None)
+        });
+        let pages = pages.collect();
+        (into, pages)
+    }
+
+    #[test]
+    fn a_corpus_is_the_same_whoever_has_read_its_pages() {
+        let (one, pages) = corpus(&mut [Lexicon::default()], |_| 0);
+        let mut readers = [Lexicon::default(), Lexicon::default()];
+        for known in ["oar", "zinc", "boat"] {
+            readers[1].number(known);
+        }
+        let (several, same_pages) = corpus(&mut readers, |at| at % 2);
+        assert_eq!(pages, same_pages);
+        assert_eq!(one.terms, several.terms);
+        let words: Vec<&str> = one.terms.iter().map(|term| &**term).collect();
+        assert_eq!(words, ["boat", "mast", "tide", "anchor", "zinc", "oar"]);
+    }
+}

@@ -58,7 +58,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// After a stop, visits get the time of the setting `drain`, and everything else this much more.
 /// What takes longer is aborted, and repeated by the next crawl.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(2_500);
 
 /// How often the store is polled for a site that has to be visited alone.
 const HELD_BACK_POLL: Duration = Duration::from_secs(1);

@@ -25,7 +25,7 @@
 //! | for each visit: page frontier, links to other sites | some 6 MB with the default `page_budget` |
 //! | large pages being parsed and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
 //! | small pages, parsed on the runtime | some 10 MB for each thread of the runtime |
-//! | spellings remembered by readers of terms | some 3 MB for each thread that reads and each topic |
+//! | spellings remembered by readers of terms | some 5 MB for each thread that reads and each topic |
 //!
 //! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 

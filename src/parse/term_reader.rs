@@ -7,9 +7,9 @@
 //! A page has at most [`MAX_SPELLINGS`] different spellings that are terms: the first ones in reading
 //! order.
 //!
-//! Invariant: what is remembered changes no result. Memory is bounded, whatever pages are read: by
-//! [`MAX_REMEMBERED`] spellings of earlier pages and those of the current one, and by the numbers that
-//! the owner gives out. The hash has a secret seed, because pages choose the spellings.
+//! Invariant: what is remembered changes no result. Memory is bounded, whatever pages are read: some
+//! 5 MB between pages, by [`MAX_REMEMBERED`], and the spellings of the current page; what the owner of
+//! the numbers keeps is its own. The hash has a secret seed, because pages choose the spellings.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
@@ -27,12 +27,19 @@ use crate::web::{Language, PagePart, PageTerms, ParsedPage, PartCounts, TermNumb
 /// The maximum of 23,000 pages of our corpora is below 8,000.
 pub const MAX_SPELLINGS: usize = 50_000;
 
-/// When more spellings than this are remembered, all are forgotten before the next page. A language
+/// When more spellings than this are remembered after a page, all are forgotten. A language
 /// has some 30,000 in ordinary use.
 const MAX_REMEMBERED: usize = 1 << 15;
 
 /// The same for the bytes of all spellings.
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
+
+/// Longer words are remembered only if they are terms.
+const MAX_IDLE_WORD_BYTES: usize = 64;
+
+/// A buffer for more counts is not kept for the next page. The longest pages of our corpora need some
+/// 8,000.
+const MAX_IDLE_COUNTS: usize = 1 << 13;
 
 /// The language of pairs of characters, which are the same in all of them.
 const ANY_LANGUAGE: u16 = u16::MAX;
@@ -103,7 +110,7 @@ impl<N: TermNumbers> TermReader<N> {
             texts: Vec::new(),
             languages: Vec::new(),
             capacity: MAX_REMEMBERED,
-            page: 0,
+            page: 1,
             on_page: 0,
             counts: Vec::new(),
         }
@@ -118,7 +125,6 @@ impl<N: TermNumbers> TermReader<N> {
     /// The terms of a page, counted by the part that they begin in.
     #[must_use]
     pub fn count(&mut self, page: &ParsedPage) -> PageTerms {
-        self.begin_page();
         let language = self.index_of(page.language);
         let stemming = Stemming::of_language(page.language);
         for_each_word(page, |part, word| {
@@ -128,10 +134,13 @@ impl<N: TermNumbers> TermReader<N> {
             };
             self.add(word, language, &stemming, part);
         });
-        PageTerms::drain(page.language, &mut self.counts)
+        let terms = PageTerms::drain(page.language, &mut self.counts);
+        self.end_page();
+        terms
     }
 
-    fn begin_page(&mut self) {
+    /// Forgets what is too much, before the reader rests until the next page comes.
+    fn end_page(&mut self) {
         let remembers_too_much = self.spellings.len() > self.capacity
             || self.texts.len() > MAX_REMEMBERED_BYTES
             || self.page == u32::MAX;
@@ -142,6 +151,9 @@ impl<N: TermNumbers> TermReader<N> {
             self.texts = Vec::new();
             self.languages.clear();
             self.page = 0;
+        }
+        if self.counts.capacity() > MAX_IDLE_COUNTS {
+            self.counts = Vec::new();
         }
         self.page += 1;
         self.on_page = 0;
@@ -208,8 +220,9 @@ impl<N: TermNumbers> TermReader<N> {
                 let number = self.numbers.number(&term);
                 number.map_or(Meaning::Unknown, Meaning::Term)
             }
-            // A table may have any number of these.
+            // A page may have any number of words that are no terms, and long ones.
             None if self.spellings.len() >= self.capacity => return None,
+            None if word.text().len() > MAX_IDLE_WORD_BYTES => return None,
             None => Meaning::Nothing,
         };
         let at = self.spellings.len();
@@ -383,14 +396,14 @@ mod tests {
         let mut reader = TermReader::new(Counter::default());
         let terms = reader.count(&page(&html));
         assert_eq!(terms.iter().len(), MAX_SPELLINGS);
-        assert_eq!(reader.spellings.len(), MAX_SPELLINGS);
+        let kept = (reader.spellings.capacity(), reader.counts.capacity());
+        assert_eq!(kept, (0, 0), "all is forgotten when the page is read");
         let first = terms.iter().next().unwrap();
         assert_eq!(
             first.1.iter().sum::<u32>(),
             2,
             "known ones are still counted"
         );
-        // The next page begins with nothing in memory.
         let _ = reader.count(&page("<plaintext>boat"));
         assert_eq!(reader.spellings.len(), 1);
     }

@@ -82,7 +82,8 @@ static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
     lists.collect()
 });
 
-/// Visits each term of a page, with the part of the page it begins in, in reading order.
+/// Visits each term of a page, with the part of the page it begins in, in reading order: the reference that
+/// tests and fuzzing hold [`TermReader`](super::TermReader) to.
 ///
 /// A word may span several parts: `<a>boat</a>s` is «boats».
 pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
@@ -90,16 +91,6 @@ pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
     for_each_word(page, |part, word| {
         if let Some(term) = stemming.term(word) {
             visit(part, &term);
-        }
-    });
-}
-
-/// Visits each term of a text outside of a page: an anchor, a description.
-pub fn for_each_term_of(text: &str, language: Option<Language>, mut visit: impl FnMut(&str)) {
-    let stemming = Stemming::of_language(language);
-    WordSplitter::default().read(text, &mut |_, word| {
-        if let Some(term) = stemming.term(word) {
-            visit(&term);
         }
     });
 }

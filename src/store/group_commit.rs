@@ -48,8 +48,9 @@ const TRIES: usize = 8;
 /// How long a read waits for a commit to end before it goes ahead.
 const LONGEST_COMMIT: Duration = Duration::from_secs(2);
 
-/// How long the last handle waits for the thread to end.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the last handle waits for the thread to end. With the grace of `external` and the patience of
+/// `cli` for what is left behind, a stop takes less than `drain` and five seconds.
+const END_PATIENCE: Duration = Duration::from_secs(1);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -76,7 +77,10 @@ pub(super) struct CommitQueue {
 
 /// Waits for the commit thread when the last handle is dropped: a process that ended before it would
 /// leave the store marked as in use, as if it had been killed.
-struct ThreadEnd(Mutex<Receiver<()>>);
+struct ThreadEnd(
+    /// Handles are shared between threads, a receiver is not.
+    Mutex<Receiver<()>>,
+);
 
 /// What the commit thread shares with its handles.
 #[derive(Default)]
@@ -492,6 +496,79 @@ mod tests {
             entrance: format!("https://h{number}.example/").parse().unwrap(),
             is_start: false,
         }
+    }
+
+    /// Marks that it was closed, which takes a moment.
+    struct Closing(Arc<AtomicBool>, Arc<Watched>);
+
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(50));
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    impl Engine for Closing {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.1.get(key)
+        }
+
+        fn scan<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            after: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.1.scan(prefix, after)
+        }
+
+        fn scan_back<'a>(
+            &'a self,
+            prefix: &'a [u8],
+            before: Option<&'a [u8]>,
+        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
+            self.1.scan_back(prefix, before)
+        }
+
+        fn apply(&self, changes: Changes) -> Result<(), StoreError> {
+            self.1.apply(changes)
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            self.1.sync()
+        }
+
+        fn disk_bytes(&self) -> u64 {
+            self.1.disk_bytes()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_is_closed_when_its_last_handle_is_dropped() {
+        let (is_closed, watched) = (Arc::default(), Arc::default());
+        let engine = Closing(Arc::clone(&is_closed), watched);
+        let store = KeyValueStore::over(Arc::new(engine), &StoreSettings::default()).unwrap();
+        let other = store.clone();
+        drop(store);
+        assert!(!is_closed.load(Ordering::Acquire));
+        drop(other);
+        assert!(is_closed.load(Ordering::Acquire));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_does_not_hold_the_last_handle() {
+        let engine = Arc::new(Watched::default());
+        let (store, topic) = opened(&engine).await;
+        engine.is_held.store(true, Ordering::Relaxed);
+        let entering = store.clone();
+        let entering = tokio::spawn(async move { entering.enter(topic, vec![site(1)]).await });
+        while !engine.log.lock().unwrap().ends_with(&["apply"]) {
+            tokio::task::yield_now().await;
+        }
+        entering.abort();
+        assert!(entering.await.unwrap_err().is_cancelled());
+        // Would wait for ever for the thread.
+        drop(store);
+        engine.is_held.store(false, Ordering::Relaxed);
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! The terms of a page, counted by part.
 //!
 //! This is all that the classifier sees of a page: `parse` makes it, `classify` reads it. Terms are
-//! numbers here, given by a vocabulary or by the lexicon of a corpus ([`TermNumbers`]); only who gave
-//! the numbers can read them.
+//! numbers here, given by a vocabulary or by the lexicon of a corpus ([`TermNumbers`]), and mean nothing
+//! to any other.
 //!
 //! Invariant: numbers are unique and ascend, so that sums over them are reproducible to the last bit.
 

@@ -1,8 +1,8 @@
 //! Terms: which words of a text the classifier counts.
 
 use proptest::prelude::*;
-use sitescout::parse::words::{for_each_term, for_each_term_of};
-use sitescout::web::{Language, PagePart, ParsedPage};
+use sitescout::parse::words::for_each_term;
+use sitescout::web::{PagePart, ParsedPage};
 
 use crate::html;
 
@@ -79,15 +79,6 @@ fn a_word_may_run_through_several_parts() {
             "body tar"
         ]
     );
-}
-
-#[test]
-fn a_text_by_itself_gives_terms_too() {
-    let mut terms = Vec::new();
-    for_each_term_of("The sailing boats", Some(Language::ENGLISH), |term| {
-        terms.push(term.to_owned());
-    });
-    assert_eq!(terms, ["sail", "boat"]);
 }
 
 #[test]
