@@ -97,8 +97,8 @@
 //!   no input or output.
 //! - Sampling a site never fails: a dead site has a report, too.
 //! - Text from the web is hostile until it is escaped for where it goes.
-//! - Waits and durations are `tokio::time`, but for threads of the store that wait for the disk; the
-//!   time of day is [`telemetry::clock`]. Tests set both.
+//! - Waits and durations are `tokio::time`, but in the store, where threads wait for the disk and for
+//!   each other; the time of day is [`telemetry::clock`]. Tests set both.
 //! - Random choices have an explicit seed, and the order of a hash map decides nothing. Drawn without
 //!   a seed are names that must differ each time (of a store, of the owner of claims, of the records
 //!   of a WARC file) and the secret seeds of hash tables.

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corpus_is_the_same_whoever_has_read_its_pages() {
+    fn a_corpus_does_not_depend_on_which_reader_has_read_a_page() {
         let (one, pages) = corpus(&mut [Lexicon::default()], |_| 0);
         let mut readers = [Lexicon::default(), Lexicon::default()];
         for known in ["oar", "zinc", "boat"] {

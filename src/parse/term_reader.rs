@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// A number for each spelling, which nobody has asked for before.
+    /// Gives a new number each time.
     #[derive(Default)]
     struct Counter(TermNumber);
 

@@ -414,6 +414,15 @@ mod tests {
         is_full: AtomicBool,
         /// Blocks `sync`.
         is_held: AtomicBool,
+        /// Set when it is dropped, which takes a moment.
+        is_closed: Arc<AtomicBool>,
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(20));
+            self.is_closed.store(true, Ordering::Release);
+        }
     }
 
     impl Engine for Arc<Watched> {
@@ -498,55 +507,12 @@ mod tests {
         }
     }
 
-    /// Marks that it was closed, which takes a moment.
-    struct Closing(Arc<AtomicBool>, Arc<Watched>);
-
-    impl Drop for Closing {
-        fn drop(&mut self) {
-            thread::sleep(Duration::from_millis(50));
-            self.0.store(true, Ordering::Release);
-        }
-    }
-
-    impl Engine for Closing {
-        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            self.1.get(key)
-        }
-
-        fn scan<'a>(
-            &'a self,
-            prefix: &'a [u8],
-            after: Option<&'a [u8]>,
-        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
-            self.1.scan(prefix, after)
-        }
-
-        fn scan_back<'a>(
-            &'a self,
-            prefix: &'a [u8],
-            before: Option<&'a [u8]>,
-        ) -> Box<dyn Iterator<Item = Result<Entry, StoreError>> + 'a> {
-            self.1.scan_back(prefix, before)
-        }
-
-        fn apply(&self, changes: Changes) -> Result<(), StoreError> {
-            self.1.apply(changes)
-        }
-
-        fn sync(&self) -> Result<(), StoreError> {
-            self.1.sync()
-        }
-
-        fn disk_bytes(&self) -> u64 {
-            self.1.disk_bytes()
-        }
-    }
-
     #[tokio::test]
     async fn a_store_is_closed_when_its_last_handle_is_dropped() {
-        let (is_closed, watched) = (Arc::default(), Arc::default());
-        let engine = Closing(Arc::clone(&is_closed), watched);
-        let store = KeyValueStore::over(Arc::new(engine), &StoreSettings::default()).unwrap();
+        let engine = Arc::new(Watched::default());
+        let is_closed = Arc::clone(&engine.is_closed);
+        let (store, _) = opened(&engine).await;
+        drop(engine);
         let other = store.clone();
         drop(store);
         assert!(!is_closed.load(Ordering::Acquire));

@@ -161,7 +161,7 @@ fn many_crawlers_find_the_same_sites() {
     assert_eq!(one, many);
 }
 
-/// All strategies, as the command lists them to those who misspell one.
+/// All strategies, as the command lists them when a name is unknown.
 fn all_strategies(place: &Place) -> BTreeSet<String> {
     let refused = text(&place.crawl("--strategy none").stderr);
     let (_, listed) = refused.split_once("[possible values: ").expect("a list");
