@@ -10,35 +10,18 @@
 
 use crate::web::{Fingerprint, PageText};
 
-/// Spreads the eight bits of a byte over the eight bytes of a word, so that eight votes
-/// are counted with one addition.
-const SPREAD: [u64; 256] = spread();
+/// As many binary digits as the number of voters may have.
+const DIGITS: usize = u32::BITS as usize;
 
-/// How many votes a byte can count before it must be flushed.
-const VOTES_PER_ROUND: u32 = 255;
-
-const fn spread() -> [u64; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut bit = 0;
-        while bit < 8 {
-            if byte >> bit & 1 == 1 {
-                table[byte] |= 1 << (8 * bit);
-            }
-            bit += 1;
-        }
-        byte += 1;
-    }
-    table
-}
-
-/// The votes for each bit.
+/// The votes for each bit, counted for all bits at once: a digit of the 64 counts is one number, and
+/// votes are added digit by digit with carries, as adders in hardware do (Harley and Seal).
+///
+/// A vote waits at a digit until a second one comes. Both are added to the digit, and the carry goes on
+/// to the next. So a vote costs one addition on average, and the digits of [`voters`](Self::voters) tell
+/// where one waits.
 struct Ballot {
-    /// One byte for each bit, eight to a word.
-    round: [u64; 8],
-    in_round: u32,
-    counts: [u32; 64],
+    digits: [u64; DIGITS],
+    waiting: [u64; DIGITS],
     voters: u32,
 }
 
@@ -133,39 +116,42 @@ fn mix(first: u64, second: u64) -> u64 {
 impl Ballot {
     fn new() -> Self {
         Self {
-            round: [0; 8],
-            in_round: 0,
-            counts: [0; 64],
+            digits: [0; DIGITS],
+            waiting: [0; DIGITS],
             voters: 0,
         }
     }
 
     fn vote(&mut self, hash: u64) {
-        for (counts, byte) in self.round.iter_mut().zip(hash.to_le_bytes()) {
-            *counts += SPREAD[usize::from(byte)];
+        let mut carry = hash;
+        let mut digit = 0;
+        while self.is_waiting(digit) {
+            let (one, two) = (self.digits[digit], self.waiting[digit]);
+            self.digits[digit] = one ^ two ^ carry;
+            carry = one & two | carry & (one ^ two);
+            digit += 1;
         }
+        self.waiting[digit] = carry;
         self.voters += 1;
-        self.in_round += 1;
-        if self.in_round == VOTES_PER_ROUND {
-            self.end_round();
-        }
     }
 
-    fn end_round(&mut self) {
-        let bytes = self.round.iter().flat_map(|counts| counts.to_le_bytes());
-        for (count, votes) in self.counts.iter_mut().zip(bytes) {
-            *count += u32::from(votes);
-        }
-        self.round = [0; 8];
-        self.in_round = 0;
+    fn is_waiting(&self, digit: usize) -> bool {
+        self.voters >> digit & 1 == 1
     }
 
-    fn result(mut self) -> Fingerprint {
-        self.end_round();
-        let majority = |bits: u64, (bit, count): (usize, &u32)| {
-            bits | u64::from(count * 2 > self.voters) << bit
-        };
-        Fingerprint::from_bits(self.counts.iter().enumerate().fold(0, majority))
+    fn votes_for(&self, bit: u32) -> u64 {
+        let used = 0..(u32::BITS - self.voters.leading_zeros()) as usize;
+        let votes = used.map(|digit| {
+            let waiting = u64::from(self.is_waiting(digit)) & self.waiting[digit] >> bit;
+            ((self.digits[digit] >> bit & 1) + waiting) << digit
+        });
+        votes.sum()
+    }
+
+    fn result(&self) -> Fingerprint {
+        let majority =
+            |bits, bit| bits | u64::from(self.votes_for(bit) * 2 > self.voters.into()) << bit;
+        Fingerprint::from_bits((0..u64::BITS).fold(0, majority))
     }
 }
 

@@ -41,6 +41,9 @@ const MAX_IDLE_WORD_BYTES: usize = 64;
 /// 8,000.
 const MAX_IDLE_COUNTS: usize = 1 << 13;
 
+/// Length of the part of a spelling that is kept beside its meaning.
+const HEAD_BYTES: usize = 8;
+
 /// The language of pairs of characters, which are the same in all of them.
 const ANY_LANGUAGE: u16 = u16::MAX;
 
@@ -66,19 +69,21 @@ pub struct TermReader<N> {
     counts: Vec<(TermNumber, PartCounts)>,
 }
 
-/// A spelling in one language.
+/// A spelling in one language, in half a cache line.
 #[derive(Debug, Clone, Copy)]
 struct Spelling {
-    /// Its range in the texts.
-    start: usize,
-    end: usize,
+    /// Most words can be compared by it and their length alone.
+    head: u64,
+    /// Where it is in the texts.
+    start: u32,
+    length: u16,
     /// The index of its language.
     language: u16,
     meaning: Meaning,
     /// The last page that it was on.
     page: u32,
     /// The index of its counts, if that is the current page and the term has a number.
-    counts: usize,
+    counts: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,8 +174,9 @@ impl<N: TermNumbers> TermReader<N> {
     }
 
     fn add(&mut self, word: Word<'_>, language: u16, stemming: &Stemming, part: PagePart) {
-        let hash = hash(&self.hasher, word.text().as_bytes(), language);
-        let known = self.find(hash, word, language);
+        let text = word.text().as_bytes();
+        let hash = hash(&self.hasher, text, language);
+        let known = self.find(hash, text, language);
         let Some(known) = known.or_else(|| self.learn(hash, word, language, stemming)) else {
             return;
         };
@@ -185,20 +191,24 @@ impl<N: TermNumbers> TermReader<N> {
             self.on_page += 1;
             spelling.page = self.page;
             if let Meaning::Term(number) = spelling.meaning {
-                spelling.counts = self.counts.len();
+                spelling.counts = narrow(self.counts.len());
                 self.counts.push((number, PartCounts::default()));
             }
         }
         if let Meaning::Term(_) = spelling.meaning {
-            let count = &mut self.counts[spelling.counts].1[part as usize];
+            let count = &mut self.counts[spelling.counts as usize].1[part as usize];
             *count = count.saturating_add(1);
         }
     }
 
-    fn find(&self, hash: u64, word: Word<'_>, language: u16) -> Option<usize> {
+    fn find(&self, hash: u64, text: &[u8], language: u16) -> Option<usize> {
+        let head = head(text);
         let is_same = |at: &u32| {
             let known = &self.spellings[*at as usize];
-            known.language == language && self.texts[known.text()] == *word.text().as_bytes()
+            known.head == head
+                && usize::from(known.length) == text.len()
+                && known.language == language
+                && (text.len() <= HEAD_BYTES || self.texts[known.text()] == *text)
         };
         let at = self.index.find(hash, is_same)?;
         Some(*at as usize)
@@ -226,23 +236,23 @@ impl<N: TermNumbers> TermReader<N> {
             None => Meaning::Nothing,
         };
         let at = self.spellings.len();
-        let start = self.texts.len();
-        self.texts.extend_from_slice(word.text().as_bytes());
+        let text = word.text().as_bytes();
         self.spellings.push(Spelling {
-            start,
-            end: self.texts.len(),
+            head: head(text),
+            start: narrow(self.texts.len()),
+            length: u16::try_from(text.len()).expect("longer words are left out"),
             language,
             meaning,
             page: 0,
             counts: 0,
         });
+        self.texts.extend_from_slice(text);
         let (hasher, spellings, texts) = (&self.hasher, &self.spellings, &self.texts);
         let hash_of = |at: &u32| {
             let known = &spellings[*at as usize];
             self::hash(hasher, &texts[known.text()], known.language)
         };
-        let number = u32::try_from(at).expect("the numbers of spellings are bounded");
-        self.index.insert_unique(hash, number, hash_of);
+        self.index.insert_unique(hash, narrow(at), hash_of);
         Some(at)
     }
 }
@@ -250,15 +260,37 @@ impl<N: TermNumbers> TermReader<N> {
 fn hash(hasher: &RandomState, text: &[u8], language: u16) -> u64 {
     let mut hash = hasher.build_hasher();
     hash.write(text);
-    hash.write_u16(language);
-    hash.finish()
+    // Few languages share a spelling, so this need not be as good as the hash itself.
+    hash.finish() ^ u64::from(language)
+}
+
+/// The first bytes of a text. Of shorter ones each byte is in it, and texts of the same length have the
+/// same one only if they are equal.
+fn head(text: &[u8]) -> u64 {
+    let first = |at: usize| Some(*text.get(at..)?.first_chunk::<4>()?);
+    let whole = text.first_chunk::<HEAD_BYTES>();
+    if let Some(whole) = whole {
+        return u64::from_le_bytes(*whole);
+    }
+    if let (Some(low), Some(high)) = (first(0), first(text.len().wrapping_sub(4))) {
+        let [low, high] = [low, high].map(|half| u64::from(u32::from_le_bytes(half)));
+        return low | high << u32::BITS;
+    }
+    text.iter()
+        .fold(0, |head, byte| head << u8::BITS | u64::from(*byte))
+}
+
+/// Counts and offsets of spellings fit: what a page adds and what is remembered are both bounded.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).expect("the texts of spellings are bounded")
 }
 
 // === impl Spelling ===
 
 impl Spelling {
     fn text(&self) -> Range<usize> {
-        self.start..self.end
+        let start = self.start as usize;
+        start..start + usize::from(self.length)
     }
 }
 
@@ -409,6 +441,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn short_texts_of_one_length_are_equal_if_their_heads_are(
+            one in "[ab\\x00]{0,8}",
+            other in "[ab\\x00]{0,8}",
+        ) {
+            let (one, other) = (one.as_bytes(), other.as_bytes());
+            let is_same = one.len() == other.len() && head(one) == head(other);
+            prop_assert_eq!(is_same, one == other);
+        }
+
         #[test]
         fn what_is_remembered_changes_no_count(
             texts in prop::collection::vec(

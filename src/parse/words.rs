@@ -160,19 +160,29 @@ impl WordSplitter {
     /// Visits each word with the offset at which it begins.
     fn read(&mut self, text: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
         for (offset, segment) in segments(text) {
+            if segment.is_ascii() {
+                for_each_ascii_word(segment, |start, word| {
+                    self.read_spaced(offset + start, word, visit);
+                });
+                continue;
+            }
             for (start, word) in segment.unicode_word_indices() {
                 let start = offset + start;
                 if !word.is_ascii() && word.starts_with(is_unspaced) {
                     self.read_unspaced(start, word, visit);
-                    continue;
-                }
-                self.end_unspaced(visit);
-                if word.len() <= MAX_RAW_WORD_BYTES && may_have_letters(word) {
-                    visit(start, Word::Spaced(word));
+                } else {
+                    self.read_spaced(start, word, visit);
                 }
             }
         }
         self.end_unspaced(visit);
+    }
+
+    fn read_spaced(&mut self, start: usize, word: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
+        self.end_unspaced(visit);
+        if word.len() <= MAX_RAW_WORD_BYTES && may_have_letters(word) {
+            visit(start, Word::Spaced(word));
+        }
     }
 
     fn read_unspaced(&mut self, start: usize, word: &str, visit: &mut impl FnMut(usize, Word<'_>)) {
@@ -204,6 +214,35 @@ impl WordSplitter {
             visit(row.start, Word::Unspaced(alone.encode_utf8(&mut [0; 4])));
         }
     }
+}
+
+/// Visits each word of an ASCII text with its offset. Most are letters between white space, with
+/// punctuation around them: for those the rules of UAX 29 are not needed.
+fn for_each_ascii_word<'a>(text: &'a str, mut visit: impl FnMut(usize, &'a str)) {
+    let mut next = 0;
+    for piece in text.as_bytes().split(|byte| *byte <= b' ') {
+        let (start, end) = (next, next + piece.len());
+        next = end + 1;
+        let before = piece.iter().take_while(|byte| parts_words(**byte)).count();
+        let letters = &piece[before..];
+        let letters = letters.iter().take_while(|byte| byte.is_ascii_alphabetic());
+        let letters = letters.count();
+        let behind = &piece[before + letters..];
+        let start = start + before;
+        if !behind.iter().all(|byte| parts_words(*byte)) {
+            for (offset, word) in text[start..end].unicode_word_indices() {
+                visit(start + offset, word);
+            }
+        } else if letters > 0 {
+            visit(start, &text[start..start + letters]);
+        }
+    }
+}
+
+/// Whether a byte of ASCII is a boundary at the edge of a word: all punctuation but the underscore,
+/// which UAX 29 counts among the letters.
+fn parts_words(byte: u8) -> bool {
+    byte.is_ascii_punctuation() && byte != b'_'
 }
 
 /// Cuts a text before white space, into segments that are ASCII and others, with their offsets. Word
@@ -324,8 +363,15 @@ mod tests {
     fn words(text: &str) -> Vec<(usize, &str)> {
         let segments = segments(text);
         let words = segments.flat_map(|(offset, segment)| {
-            let words = segment.unicode_word_indices();
-            words.map(move |(start, word)| (offset + start, word))
+            let mut words = Vec::new();
+            if segment.is_ascii() {
+                for_each_ascii_word(segment, |start, word| words.push((start, word)));
+            } else {
+                words.extend(segment.unicode_word_indices());
+            }
+            words
+                .into_iter()
+                .map(move |(start, word)| (offset + start, word))
         });
         words.collect()
     }
@@ -347,6 +393,7 @@ mod tests {
             pieces in prop::collection::vec(
                 prop_oneof![
                     "[a-z0-9_.,:;' \n]{0,6}",
+                    "[\\x00-\\x7f]{0,4}",
                     Just("\u{301}".to_owned()),
                     Just("\u{93e}".to_owned()),
                     Just("\u{200d}".to_owned()),

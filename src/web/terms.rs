@@ -35,18 +35,26 @@ impl PageTerms {
         language: Option<Language>,
         counts: &mut Vec<(TermNumber, PartCounts)>,
     ) -> Self {
-        counts.sort_unstable_by_key(|(term, _)| *term);
-        counts.dedup_by(|later, first| {
-            let is_same = later.0 == first.0;
-            if is_same {
-                for (sum, more) in first.1.iter_mut().zip(later.1) {
-                    *sum = sum.saturating_add(more);
+        // Numbers are sorted much faster than counts.
+        let mut order: Vec<(TermNumber, u32)> = (0..)
+            .zip(counts.iter())
+            .map(|(at, (term, _))| (*term, at))
+            .collect();
+        order.sort_unstable();
+        let mut terms: Vec<(TermNumber, PartCounts)> = Vec::with_capacity(order.len());
+        for (term, at) in order {
+            let (_, counts) = &counts[at as usize];
+            match terms.last_mut() {
+                Some((last, sums)) if *last == term => {
+                    for (sum, more) in sums.iter_mut().zip(counts) {
+                        *sum = sum.saturating_add(*more);
+                    }
                 }
+                _ => terms.push((term, *counts)),
             }
-            is_same
-        });
-        let terms = counts.as_slice().into();
+        }
         counts.clear();
+        let terms = terms.into();
         Self { language, terms }
     }
 
