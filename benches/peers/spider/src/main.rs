@@ -1,7 +1,7 @@
-//! spider as a program: reads all pages of the sites in its arguments.
+//! spider as a program: reads all pages of the sites whose homepages are its arguments.
 //!
-//! The leanest of its ways: `crawl` keeps no pages, and nobody subscribes to them, so it only looks
-//! for links.
+//! This is the leanest of its ways: `crawl` keeps no pages and nobody subscribes to them, so that it
+//! only looks for links.
 
 use mimalloc::MiMalloc;
 use spider::website::Website;
@@ -11,17 +11,19 @@ use tokio::task::JoinSet;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// Requests to one site at once. On the web of the bench this is the fastest number that reads all
+/// pages, with a third less CPU than by default and a quarter of the memory; with 1 some are missing.
+const AT_ONCE: usize = 2;
+
 #[tokio::main]
 async fn main() {
-    let limit: Option<usize> = std::env::var("LIMIT").ok().and_then(|l| l.parse().ok());
     let mut sites = JoinSet::new();
-    for url in std::env::args().skip(1) {
+    for homepage in std::env::args().skip(1) {
         sites.spawn(async move {
-            let mut site = Website::new(&url);
-            site.with_respect_robots_txt(true).with_delay(0);
-            if let Some(l) = limit {
-                site.with_concurrency_limit(Some(l));
-            }
+            let mut site = Website::new(&homepage);
+            site.with_respect_robots_txt(true)
+                .with_delay(0)
+                .with_concurrency_limit(Some(AT_ONCE));
             site.crawl().await;
         });
     }
