@@ -1,12 +1,12 @@
 //! A web of a hundred hosts for whole crawlers, whose pages have the statistics of real ones.
 //!
-//! Each host is a loopback address of its own, so that every crawler reads the same URLs without a
-//! name server and without settings for names. All are served at one port by one thread, from memory.
-//! Every page can be reached from the homepage of its host within three clicks, has some twenty-five
-//! links to others there and two to other hosts.
+//! Each host is a loopback address of its own (Linux has all of `127.0.0.0/8`), so that every crawler
+//! reads the same URLs without a name server. All are served at one port by one thread, from memory.
+//! Every page can be reached from the homepage of its host within three clicks, and has 24 links
+//! within its host and two to other hosts.
 //!
-//! `127.1.1.1` to `127.1.1.100` are the hosts to be crawled, all of one topic. Those of `127.1.2` are
-//! examples of that topic, those of `127.1.3` examples of other topics. Nothing links to examples.
+//! `127.1.1.1` to `127.1.1.100` are the hosts to be crawled, all of one topic. Those of `127.1.2`
+//! are examples of that topic, those of `127.1.3` of others. Nothing links to examples but examples.
 //!
 //! At `127.0.0.1` and the same port are the [`Counts`].
 
@@ -390,13 +390,11 @@ fn path(page: usize) -> String {
 
 /// The page at a path.
 fn number_of(path: &str) -> Option<usize> {
-    match path {
-        "/" => Some(0),
-        _ => {
-            let number = path.strip_prefix("/pages/")?.strip_suffix(".html")?;
-            number.parse().ok()
-        }
+    if path == "/" {
+        return Some(0);
     }
+    let number = path.strip_prefix("/pages/")?.strip_suffix(".html")?;
+    number.parse().ok()
 }
 
 /// A response with the headers that an ordinary server sends.
