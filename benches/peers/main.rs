@@ -400,12 +400,14 @@ impl Bench {
     }
 
     fn version(&self, crawler: Crawler) -> String {
-        let spider = include_str!("spider/Cargo.toml");
         let mut command = self.program(crawler);
         match crawler {
             // A library has no command.
             Crawler::Spider => {
-                let version = spider.lines().find(|line| line.starts_with("spider ="));
+                let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+                let manifest = fs::read_to_string(root.join("benches/peers/spider/Cargo.toml"));
+                let manifest = manifest.expect("the program for spider");
+                let version = manifest.lines().find(|line| line.starts_with("spider ="));
                 return version.expect("a dependency").to_owned();
             }
             Crawler::Sitescout | Crawler::Wget2 => command.arg("--version"),
