@@ -29,7 +29,7 @@ pub const MAX_SPELLINGS: usize = 50_000;
 
 /// When more spellings than this are remembered after a page, all are forgotten. A language
 /// has some 30,000 in ordinary use.
-const MAX_REMEMBERED: usize = 1 << 15;
+const MAX_REMEMBERED: usize = 1 << 16;
 
 /// The same for the bytes of all spellings.
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
