@@ -264,20 +264,30 @@ impl Experiment<'_> {
     }
 
     fn crawler(&self, model: SiteModel, internal: InternalSettings) -> InternalCrawler {
-        // Labels describe topics; `noindex` must not change a verdict.
-        let internal = InternalSettings {
-            noindex: NoindexPolicy::List,
-            ..internal
-        };
-        InternalCrawler::new(
-            Arc::clone(&self.fetcher),
-            Arc::new(model),
-            internal,
-            self.limits,
-            // As by default. Before the verdict all page orderings but breadth-first agree.
-            Arc::new(LinkPagesFirst),
-        )
+        crawler_of_verdicts(Arc::clone(&self.fetcher), model, internal, self.limits)
     }
+}
+
+/// An internal crawler as by default, for sites whose class is known.
+pub(super) fn crawler_of_verdicts(
+    fetcher: Arc<dyn Fetcher>,
+    model: SiteModel,
+    internal: InternalSettings,
+    limits: ParseLimits,
+) -> InternalCrawler {
+    // Labels describe topics; `noindex` must not change a verdict.
+    let internal = InternalSettings {
+        noindex: NoindexPolicy::List,
+        ..internal
+    };
+    InternalCrawler::new(
+        fetcher,
+        Arc::new(model),
+        internal,
+        limits,
+        // Before the verdict all page orderings but breadth-first agree.
+        Arc::new(LinkPagesFirst),
+    )
 }
 
 /// The site reduced to the pages that make up its homepage.

@@ -132,6 +132,18 @@ impl Labels {
         }
     }
 
+    /// Adds the labels of sites that have none yet.
+    #[must_use]
+    pub(crate) fn with_further(self, further: Self) -> Self {
+        let by_site = |label: Label| (label.site.clone(), label);
+        let mut labels: BTreeMap<SiteId, Label> = further.labels.into_iter().map(by_site).collect();
+        labels.extend(self.labels.into_iter().map(by_site));
+        Self {
+            labels: labels.into_values().collect(),
+            remarks: [self.remarks, further.remarks].concat(),
+        }
+    }
+
     /// All topics but `other`, in alphabetical order.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {

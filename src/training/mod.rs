@@ -14,6 +14,8 @@ mod labels;
 mod measures;
 
 pub(crate) use card::Card;
+#[cfg(test)]
+pub(crate) use corpus::CorpusSite;
 pub use corpus::{Corpus, CorpusLimits};
 pub use fit::fit_model;
 pub use folds::folds;

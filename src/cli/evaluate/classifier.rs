@@ -11,6 +11,7 @@ use crate::lab::{Experiment, Row, TopicResult, Verdicts};
 use crate::telemetry::grouped;
 
 use super::LabelledSites;
+use super::open_world::{self, OpenWorldOptions};
 use crate::cli::ExitCode;
 use crate::cli::sources::{self, PageClassifierName};
 use crate::cli::terminal::{complain, sanitized_json};
@@ -20,9 +21,14 @@ Examples:
   sitescout evaluate classifier --warc sites.warc.gz --labels sites.tsv --topic all
   sitescout evaluate classifier --warc a.warc --labels l.tsv --topic church --seeds 5
   sitescout evaluate classifier ... --topic all --page-classifier centroid --json
+  sitescout evaluate classifier --open-world --topic all --warc sites.warc.gz others.warc.gz \\
+      --labels sites.tsv --background others.tsv
 
 Cross-validation by site, groups kept together. Three rows for each topic: the internal
-crawler, a classifier of homepages only, and one that reads every page.";
+crawler, a classifier of homepages only, and one that reads every page.
+
+With --open-world a topic is learned from a few groups of its sites, and judged are sites of
+kinds that were not learned from: the topics and other sites of its block.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,6 +56,8 @@ pub(super) struct Arguments {
     /// Also list the sites that the internal crawler misjudged
     #[arg(long)]
     mistakes: bool,
+    #[command(flatten)]
+    open: OpenWorldOptions,
     /// Print JSON Lines: one object for each topic, then the mean
     #[arg(long)]
     json: bool,
@@ -59,15 +67,18 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     if let Some(name) = arguments.page_classifier {
         settings.training.page_classifier = name.into();
     }
+    if arguments.open.open_world {
+        let Arguments {
+            open,
+            sites,
+            topic,
+            json,
+            ..
+        } = arguments;
+        return open_world::run(open, sites, topic, *json, &settings);
+    }
     let (web, labels) = arguments.sites.open(&settings)?;
-    let topics: Vec<&str> = match arguments.topic.as_str() {
-        "all" => labels.topics(),
-        topic if labels.topics().contains(&topic) => vec![topic],
-        topic => bail!(
-            "no site is labelled `{topic}`; there are: {}",
-            labels.topics().join(", ")
-        ),
-    };
+    let topics = super::topics_of(&labels, &arguments.topic)?;
     let corpus = sources::read_corpus(&web, &labels, &settings)?;
     let experiment = Experiment {
         fetcher: web.fetcher(),
@@ -85,7 +96,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         writeln!(out, "{HEADING}")?;
     }
     let progress = sources::progress_bar(topics.len(), "judging sites");
-    for topic in topics {
+    for topic in &topics {
         let Some(result) = experiment.run(topic) else {
             complain(&format!(
                 "sitescout: `{topic}` cannot be evaluated: holding sites out needs at least two \

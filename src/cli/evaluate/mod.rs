@@ -4,9 +4,11 @@ mod classifier;
 mod crawl;
 mod generated;
 mod likeness;
+mod open_world;
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::config::Settings;
@@ -61,4 +63,18 @@ impl LabelledSites {
         let web = Web::open(&self.warc, &self.web, None, settings)?;
         Ok((web, sources::read_labels(&self.labels)?))
     }
+}
+
+/// The topics that are evaluated: the one that is named, or `all`.
+fn topics_of(labels: &Labels, wanted: &str) -> anyhow::Result<Vec<String>> {
+    let known = labels.topics();
+    let topics = match wanted {
+        "all" => known,
+        topic if known.contains(&topic) => vec![topic],
+        topic => bail!(
+            "no site is labelled `{topic}`; there are: {}",
+            known.join(", ")
+        ),
+    };
+    Ok(topics.into_iter().map(str::to_owned).collect())
 }

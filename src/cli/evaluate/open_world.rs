@@ -1,0 +1,201 @@
+//! `sitescout evaluate classifier --open-world`: how well verdicts hold for sites of kinds that nobody
+//! labelled.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::LabelledSites;
+use crate::cli::ExitCode;
+use crate::cli::sources;
+use crate::cli::terminal::{complain, sanitized_json};
+use crate::config::Settings;
+use crate::lab::{Interval, OpenMeasures, OpenResult, OpenWorld};
+use crate::web::SiteId;
+
+#[derive(Debug, Args)]
+pub(super) struct OpenWorldOptions {
+    /// Learn from a few examples, and judge sites of kinds that were not learned from
+    #[arg(long, conflicts_with_all = ["folds", "seeds", "p_threshold", "target_sites", "mistakes"])]
+    pub(super) open_world: bool,
+    /// Labels of the background: sites of the archives that are only learned from, as what the topics
+    /// are not
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "open_world")]
+    background: Vec<PathBuf>,
+    /// Numbers of groups of sites to learn a topic from
+    #[arg(long, value_name = "N", num_args = 1.., default_values_t = [5, 8], requires = "open_world",
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    examples: Vec<u32>,
+    /// Number of blocks that topics and other sites are dealt into; a topic is judged in its own, and
+    /// the other blocks are background. With 1 all labelled sites are judged
+    #[arg(long, default_value_t = 2, requires = "open_world",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    blocks: u32,
+    /// Number of random draws of blocks and examples
+    #[arg(long, default_value_t = 10, requires = "open_world",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    draws: u64,
+}
+
+/// The results with one number of examples.
+struct Table {
+    examples: usize,
+    results: Vec<OpenResult>,
+}
+
+pub(super) fn run(
+    options: &OpenWorldOptions,
+    sites: &LabelledSites,
+    topic: &str,
+    as_json: bool,
+    settings: &Settings,
+) -> anyhow::Result<ExitCode> {
+    let (web, labels) = sites.open(settings)?;
+    let topics: Vec<String> = super::topics_of(&labels, topic)?;
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let labelled: BTreeSet<SiteId> = labels
+        .labels
+        .iter()
+        .map(|label| label.site.clone())
+        .collect();
+    let mut all = labels;
+    let mut background = BTreeSet::new();
+    for file in &options.background {
+        let further = sources::read_labels(file)?;
+        let known = background.len();
+        let new = further.labels.iter().map(|label| label.site.clone());
+        background.extend(new.filter(|site| !labelled.contains(site)));
+        ensure!(
+            background.len() > known,
+            "{}: every site is labelled already, so nothing is left for the background",
+            file.display()
+        );
+        all = all.with_further(further);
+    }
+    ensure!(
+        options.blocks > 1 || !background.is_empty(),
+        "with one block there is nothing that the topics are not: add --background, or more blocks"
+    );
+    let corpus = sources::read_corpus(&web, &all, settings)?;
+    let world = OpenWorld {
+        fetcher: web.fetcher(),
+        corpus: &corpus,
+        background: &background,
+        limits: sources::parse_limits(settings),
+        settings,
+        blocks: options.blocks as usize,
+        draws: options.draws,
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let rounds = usize::try_from(options.draws)? * topics.len();
+    let mut tables = Vec::new();
+    for examples in &options.examples {
+        let examples = *examples as usize;
+        let progress = sources::progress_bar(rounds, "learning and judging");
+        let results = world.run(&topics, examples, || progress.inc(1));
+        progress.finish_and_clear();
+        for topic in &topics {
+            if !results.iter().any(|result| result.topic == *topic) {
+                complain(&format!(
+                    "sitescout: `{topic}` is left out: it has no more than {examples} groups of \
+                     sites, so none is left to judge"
+                ));
+            }
+        }
+        ensure!(
+            !results.is_empty(),
+            "no topic has more than {examples} groups of sites"
+        );
+        let table = Table { examples, results };
+        if as_json {
+            table.print_json(&mut out, settings.training.seed)?;
+        } else {
+            table.print_topics(&mut out)?;
+        }
+        tables.push(table);
+    }
+    if !as_json {
+        print_means(&mut out, &tables, settings.training.seed)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::Success)
+}
+
+impl Table {
+    fn print_topics(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "{:<24} pages   prec    rec      F     AP  best F",
+            format!("from {} groups", self.examples)
+        )?;
+        for result in &self.results {
+            let measures = result.measures();
+            writeln!(
+                out,
+                "{:<24} {:>5.2} {:>6.3} {:>6.3} {:>6.3} {:>6.3} {:>7.3}",
+                result.topic,
+                measures.pages,
+                measures.precision,
+                measures.recall,
+                measures.f_measure,
+                measures.average_precision,
+                measures.best_f,
+            )?;
+        }
+        writeln!(out)
+    }
+
+    fn print_json(&self, out: &mut impl Write, seed: u64) -> io::Result<()> {
+        for result in &self.results {
+            let values = result.measures().values();
+            let named = OpenMeasures::NAMES.into_iter().zip(values);
+            let mut object: Map<String, Value> = named
+                .map(|(name, value)| (name.to_owned(), json!(value)))
+                .collect();
+            object.insert("topic".to_owned(), json!(result.topic));
+            object.insert("examples".to_owned(), json!(self.examples));
+            writeln!(out, "{}", sanitized_json(&Value::Object(object)))?;
+        }
+        let intervals = OpenMeasures::with_intervals(&self.results, seed);
+        let named = OpenMeasures::NAMES.into_iter().zip(intervals);
+        let with_ends = |(name, Interval { value, low, high }): (&str, Interval)| {
+            let object = json!({ "value": value, "low": low, "high": high });
+            (name.to_owned(), object)
+        };
+        let mut object: Map<String, Value> = named.map(with_ends).collect();
+        object.insert("topic".to_owned(), json!("mean"));
+        object.insert("examples".to_owned(), json!(self.examples));
+        writeln!(out, "{}", sanitized_json(&Value::Object(object)))?;
+        out.flush()
+    }
+}
+
+fn print_means(out: &mut impl Write, tables: &[Table], seed: u64) -> io::Result<()> {
+    writeln!(out, "means over draws, then topics, with 95 % intervals")?;
+    write!(out, "{:<20}", "")?;
+    for table in tables {
+        write!(out, " {:>24}", format!("from {} groups", table.examples))?;
+    }
+    writeln!(out)?;
+    let intervals = tables
+        .iter()
+        .map(|table| OpenMeasures::with_intervals(&table.results, seed));
+    let intervals: Vec<[Interval; 8]> = intervals.collect();
+    for (at, name) in OpenMeasures::NAMES.into_iter().enumerate() {
+        write!(out, "{:<20}", name.replace('_', " "))?;
+        for of_table in &intervals {
+            let Interval { value, low, high } = of_table[at];
+            write!(
+                out,
+                " {:>24}",
+                format!("{value:.3} ({low:.3} to {high:.3})")
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
