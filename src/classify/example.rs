@@ -61,6 +61,8 @@ pub struct ExampleSite<'a> {
     pub(crate) class: Class,
     /// Sites of one group share an owner, a designer or a text, and are never split across folds.
     pub(crate) group: u32,
+    /// Whether it comes from the background, which nobody labelled for this topic.
+    pub(crate) is_background: bool,
     /// The pages to learn from, in breadth-first order.
     pub(crate) pages: &'a [CountedPage],
 }
@@ -142,6 +144,17 @@ impl CountedPage {
             fingerprint,
             terms: counted.collect(),
         }
+    }
+
+    /// The same page in other ids; terms without one are left out.
+    #[must_use]
+    pub(crate) fn renumbered(&self, ids: &[Option<TermId>]) -> Self {
+        let terms = self.terms.iter();
+        let mut terms: Vec<(TermId, f32)> = terms
+            .filter_map(|(id, count)| Some((ids[*id as usize]?, *count)))
+            .collect();
+        terms.sort_unstable_by_key(|(id, _)| *id);
+        Self { terms, ..*self }
     }
 }
 

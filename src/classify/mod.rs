@@ -14,10 +14,12 @@
 //! | `calibration.rs` | from scores to confidences and error rates | 4.3.3 |
 //! | `evidence.rs` | the site classifier | 4.3.3 |
 //! | `model.rs`, `model_file.rs` | the trained model and its file | - |
+//! | `background_file.rs` | the file of a background: sites of many kinds, as counts of terms | - |
 //!
 //! Invariant: deterministic. Same pages and random seed give the same numbers, the same model gives
-//! the same verdict. No I/O; the model file is bytes here.
+//! the same verdict. No I/O; files are bytes here.
 
+mod background_file;
 mod calibration;
 mod centroid;
 mod evidence;
@@ -28,11 +30,12 @@ mod model_file;
 mod vector;
 mod vocabulary;
 
+pub(crate) use background_file::{BackgroundFileError, CountedSite, CountedSites};
 pub(crate) use calibration::{Calibration, HeldOutPage};
 pub(crate) use centroid::{CentroidClassifier, CentroidParams};
 pub(crate) use evidence::SiteEvidence;
 pub use example::Lexicon;
-pub(crate) use example::{Class, CountedPage, ExampleSite, Translation};
+pub(crate) use example::{Class, CountedPage, ExampleSite, TermId, Translation};
 pub(crate) use linear::{LinearClassifier, LinearParams, WeighedPage};
 pub(crate) use model::PageModel;
 pub use model::{JudgedPage, KnownTerms, SiteModel, Thresholds};

@@ -350,6 +350,7 @@ mod tests {
             .map(|(at, pages)| ExampleSite {
                 class: if at < 3 { Class::Target } else { Class::Other },
                 group: at,
+                is_background: false,
                 pages,
             })
             .collect();

@@ -121,6 +121,7 @@ impl OpenWorld<'_> {
                 ExampleSite {
                     class,
                     group: site.group,
+                    is_background: false,
                     pages: &site.pages,
                 }
             }

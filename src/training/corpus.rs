@@ -6,14 +6,14 @@
 //! Invariant: sites are ordered by host and pages by the walk, however many are read at once, so
 //! that the same sites give the same corpus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::classify::{Class, CountedPage, ExampleSite, Lexicon, Translation};
+use crate::classify::{Class, CountedPage, ExampleSite, Lexicon, TermId, Translation};
 use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::internal::{
     BreadthFirstPages, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits,
@@ -24,7 +24,8 @@ use crate::web::{
     TermNumber, TermNumbers,
 };
 
-use super::labels::Label;
+use super::background::Background;
+use super::labels::{Label, OTHER};
 
 /// Maximum number of requests for each page wanted, because of dangling links.
 const REQUESTS_PER_PAGE: usize = 4;
@@ -49,20 +50,23 @@ pub struct CorpusLimits {
     pub parse: ParseLimits,
 }
 
-/// Labelled sites with the term counts of their pages.
+/// Labelled sites with the term counts of their pages, and the background that is learned from with
+/// them.
 #[derive(Debug, Default)]
 pub struct Corpus {
     /// The terms of all pages.
     pub lexicon: Lexicon,
-    /// The sites that could be read, by host.
+    /// The labelled sites that could be read, by host.
     pub sites: Vec<CorpusSite>,
+    /// The sites of the background, by host; none unless one was added.
+    pub(crate) background: Vec<CorpusSite>,
     /// Labelled sites that could not be read, by host, and why.
     pub unreachable: Vec<(SiteId, String)>,
     /// Labelled sites that answered but have no page with terms, by host.
     pub empty: Vec<SiteId>,
 }
 
-/// A labelled site.
+/// A labelled site, or one of the background.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorpusSite {
     pub(crate) site: SiteId,
@@ -191,22 +195,74 @@ impl Corpus {
         corpus
     }
 
-    /// The sites as examples of one topic and of everything else.
+    /// Adds the sites of a background, which are examples of no topic.
+    ///
+    /// What is labelled overrides the background, also where a label is all that is known: sites that
+    /// share host, group or registrable domain with a labelled one are left out. One that is of the
+    /// topic and of the same owner would count against it.
+    pub(crate) fn add_background(&mut self, background: &Background) {
+        let labelled: Vec<SiteId> = (self.sites.iter().map(|site| &site.site))
+            .chain(self.unreachable.iter().map(|(site, _)| site))
+            .chain(&self.empty)
+            .cloned()
+            .collect();
+        let owners: BTreeSet<&str> = labelled.iter().map(SiteId::registrable_domain).collect();
+        let is_of_owner = |site: &SiteId| owners.contains(site.registrable_domain());
+        let groups_left_out: BTreeSet<u32> = (background.sites().iter())
+            .filter(|site| is_of_owner(&site.site))
+            .map(|site| site.group)
+            .collect();
+        let next = self.sites.iter().map(|site| site.group + 1).max();
+        let first_group = next.unwrap_or_default();
+        // In the order of the table, so that ids do not depend on the sites that are left out.
+        let terms = background.terms().iter();
+        let ids: Vec<Option<TermId>> = terms.map(|term| self.lexicon.number(term)).collect();
+        let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
+        for site in background.sites() {
+            if groups_left_out.contains(&site.group) {
+                continue;
+            }
+            let next = u32::try_from(groups.len()).expect("fewer groups than sites");
+            let group = first_group + *groups.entry(site.group).or_insert(next);
+            let pages = site.pages.iter().map(|page| page.renumbered(&ids));
+            self.background.push(CorpusSite {
+                site: site.site.clone(),
+                topic: OTHER.to_owned(),
+                group,
+                pages: pages.collect(),
+            });
+        }
+    }
+
+    /// The labelled sites as examples of one topic and of everything else, then the background.
     #[must_use]
     pub fn examples(&self, topic: &str) -> Vec<ExampleSite<'_>> {
-        let class = |site: &CorpusSite| {
-            if site.topic == topic {
-                Class::Target
-            } else {
-                Class::Other
-            }
-        };
-        let examples = self.sites.iter().map(|site| ExampleSite {
-            class: class(site),
-            group: site.group,
-            pages: &site.pages,
+        let labelled = self.sites.iter().map(|site| site.example(topic));
+        let background = self.background.iter().map(|site| ExampleSite {
+            class: Class::Other,
+            is_background: true,
+            ..site.example(topic)
         });
-        examples.collect()
+        labelled.chain(background).collect()
+    }
+}
+
+// === impl CorpusSite ===
+
+impl CorpusSite {
+    /// A labelled site as an example.
+    fn example(&self, topic: &str) -> ExampleSite<'_> {
+        let class = if self.topic == topic {
+            Class::Target
+        } else {
+            Class::Other
+        };
+        ExampleSite {
+            class,
+            group: self.group,
+            is_background: false,
+            pages: &self.pages,
+        }
     }
 }
 

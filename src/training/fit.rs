@@ -331,6 +331,7 @@ mod tests {
         ExampleSite {
             class,
             group: 0,
+            is_background: false,
             pages,
         }
     }

@@ -69,6 +69,7 @@ mod tests {
                 Class::Other
             },
             group,
+            is_background: false,
             pages: &[],
         }
     }

@@ -1,11 +1,12 @@
 //! From labelled sites to a site model.
 //!
-//! [`Labels`] assign sites to topics, a [`Corpus`] holds their pages, and [`fit_model`] learns from
-//! it: vocabulary and page classifier from all sites, calibration, error and threshold by
+//! [`Labels`] assign sites to topics, a [`Corpus`] holds their pages, a [`Background`] adds sites of
+//! many kinds as examples of what the topic is not, and [`fit_model`] learns from all of them: vocabulary and page classifier from all sites, calibration, error and threshold by
 //! cross-validation.
 //!
 //! Invariant: same sites, settings and random seed give the same model, byte for byte.
 
+mod background;
 mod card;
 mod corpus;
 mod fit;
@@ -13,6 +14,7 @@ mod folds;
 mod labels;
 mod measures;
 
+pub(crate) use background::{Background, Extension};
 pub(crate) use card::Card;
 #[cfg(test)]
 pub(crate) use corpus::CorpusSite;

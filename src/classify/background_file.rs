@@ -1,0 +1,471 @@
+//! The file format of a background: sites of many kinds, as counts of terms.
+//!
+//! ```text
+//! "sitescout terms\n"   16 bytes
+//! version               u32, little endian
+//! length of the payload u64
+//! payload               postcard
+//! xxh3 of the payload   u64
+//! ```
+//!
+//! A page is its kind, its language, and the ids of its terms in ascending order with their counts: the
+//! order of words is not there, and neither is any text. An id is written as its distance from the one
+//! before, so that most take one byte.
+//!
+//! Invariant: sites that were read can be learned from without panic: ids are within the table of terms,
+//! all lists ascend, hosts are canonical, counts are exact in single precision. The same sites give the
+//! same bytes.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::web::{Language, PageKind, SiteId};
+
+use super::example::{CountedPage, TermId};
+
+const MAGIC: &[u8; 16] = b"sitescout terms\n";
+
+/// Incremented whenever an existing file would be read differently: also when terms, weights of parts or
+/// kinds of page change their meaning.
+const VERSION: u32 = 1;
+
+const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
+
+/// Whole numbers up to this are exact in single precision. Counts stay far below:
+/// [`super::example::weighted_count`] is bounded by 655,350.
+const MAX_COUNT: u32 = 1 << 24;
+
+/// Sites as counts of terms, without a lexicon.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct CountedSites {
+    /// In the order of their bytes; the ids of pages are indices of it.
+    pub(crate) terms: Vec<Box<str>>,
+    /// By host.
+    pub(crate) sites: Vec<CountedSite>,
+}
+
+/// A site of no topic in particular.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CountedSite {
+    pub(crate) site: SiteId,
+    /// Sites of one group share an owner, a designer or a text. Less than the number of sites.
+    pub(crate) group: u32,
+    /// In breadth-first order, without fingerprints: near-duplicates were left out.
+    pub(crate) pages: Vec<CountedPage>,
+}
+
+/// Why bytes are not a usable background.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum BackgroundFileError {
+    /// Not a background file.
+    #[error(
+        "this is not a background; `sitescout background make` or `background add` makes one, and an \
+         empty `background` in [training] uses the one that comes with the program"
+    )]
+    NotABackground,
+    /// Written by another version of the program, not damaged.
+    #[error(
+        "the background has format {found}, this sitescout reads format {VERSION}; make it again with \
+         `sitescout background make` or `background add`, or use the sitescout that made it"
+    )]
+    OtherVersion {
+        /// The format of the file.
+        found: u32,
+    },
+    /// Length, checksum or content is wrong.
+    #[error(
+        "the background is damaged ({0}); restore it, make it again with `sitescout background make` or \
+         `background add`, or leave `background` in [training] empty to use the one that comes with the \
+         program"
+    )]
+    Damaged(&'static str),
+}
+
+const ENDS_IN_HEADER: BackgroundFileError = BackgroundFileError::Damaged("it ends in its header");
+const SENSELESS: BackgroundFileError = BackgroundFileError::Damaged("its content makes no sense");
+
+/// The serialised part.
+#[derive(Serialize, Deserialize)]
+struct StoredSites {
+    terms: Vec<Box<str>>,
+    sites: Vec<StoredSite>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSite {
+    host: Box<str>,
+    group: u32,
+    pages: Vec<StoredPage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPage {
+    /// The index in [`PageKind::ALL`].
+    kind: u8,
+    /// The code; empty if it is not known.
+    language: Box<str>,
+    /// How many ids are left out before this one, and its count.
+    terms: Vec<(u32, u32)>,
+}
+
+// === impl CountedSites ===
+
+impl CountedSites {
+    /// The format that [`CountedSites::to_bytes`] writes.
+    pub(crate) const FORMAT: u32 = VERSION;
+
+    /// The content of the file.
+    #[must_use]
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let stored = StoredSites {
+            terms: self.terms.clone(),
+            sites: self.sites.iter().map(StoredSite::of).collect(),
+        };
+        let payload =
+            postcard::to_stdvec(&stored).expect("plain numbers and texts can be written to memory");
+        sealed(&payload)
+    }
+
+    /// Reads what [`CountedSites::to_bytes`] wrote.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, BackgroundFileError> {
+        let rest = bytes
+            .strip_prefix(MAGIC)
+            .ok_or(BackgroundFileError::NotABackground)?;
+        let (version, rest) = rest.split_first_chunk().ok_or(ENDS_IN_HEADER)?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(BackgroundFileError::OtherVersion { found: version });
+        }
+        let (length, rest) = rest.split_first_chunk().ok_or(ENDS_IN_HEADER)?;
+        let (payload, checksum) = rest
+            .split_last_chunk()
+            .filter(|(payload, _)| payload.len() as u64 == u64::from_le_bytes(*length))
+            .ok_or(BackgroundFileError::Damaged("its length is wrong"))?;
+        if xxh3_64(payload) != u64::from_le_bytes(*checksum) {
+            return Err(BackgroundFileError::Damaged("its checksum is wrong"));
+        }
+        let (stored, rest): (StoredSites, &[u8]) =
+            postcard::take_from_bytes(payload).map_err(|_| SENSELESS)?;
+        let counted = rest.is_empty().then(|| stored.counted()).flatten();
+        counted.ok_or(SENSELESS)
+    }
+}
+
+fn sealed(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len() + size_of::<u64>());
+    bytes.extend(MAGIC);
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((payload.len() as u64).to_le_bytes());
+    bytes.extend(payload);
+    bytes.extend(xxh3_64(payload).to_le_bytes());
+    bytes
+}
+
+// === impl StoredSites ===
+
+impl StoredSites {
+    /// None if anything is not as it is written.
+    fn counted(self) -> Option<CountedSites> {
+        let ascend = self.terms.is_sorted_by(|one, other| one < other);
+        let has_empty = self.terms.first().is_some_and(|term| term.is_empty());
+        if !ascend || has_empty {
+            return None;
+        }
+        let terms = TermId::try_from(self.terms.len()).ok()?;
+        let sites = self.sites.into_iter().map(|site| site.counted(terms));
+        let sites: Vec<CountedSite> = sites.collect::<Option<_>>()?;
+        let ascend = sites.is_sorted_by(|one, other| one.site < other.site);
+        let are_numbered = (sites.iter()).all(|site| (site.group as usize) < sites.len());
+        (ascend && are_numbered).then_some(CountedSites {
+            terms: self.terms,
+            sites,
+        })
+    }
+}
+
+// === impl StoredSite ===
+
+impl StoredSite {
+    fn of(site: &CountedSite) -> Self {
+        Self {
+            host: site.site.as_str().into(),
+            group: site.group,
+            pages: site.pages.iter().map(StoredPage::of).collect(),
+        }
+    }
+
+    fn counted(self, terms: TermId) -> Option<CountedSite> {
+        let site: SiteId = self.host.parse().ok()?;
+        let is_canonical = site.as_str() == &*self.host && !self.pages.is_empty();
+        let pages = self.pages.iter().map(|page| page.counted(terms));
+        let pages: Vec<CountedPage> = pages.collect::<Option<_>>()?;
+        is_canonical.then_some(CountedSite {
+            site,
+            group: self.group,
+            pages,
+        })
+    }
+}
+
+// === impl StoredPage ===
+
+impl StoredPage {
+    fn of(page: &CountedPage) -> Self {
+        let kind = PageKind::ALL.iter().position(|kind| *kind == page.kind);
+        let language = page.language.as_ref();
+        let mut next = 0;
+        let terms = page.terms.iter().map(|(id, count)| {
+            let left_out = id - next;
+            next = id + 1;
+            (left_out, whole(*count))
+        });
+        Self {
+            kind: kind
+                .and_then(|kind| u8::try_from(kind).ok())
+                .expect("every kind is one of a few"),
+            language: language.map_or("", Language::code).into(),
+            terms: terms.collect(),
+        }
+    }
+
+    fn counted(&self, terms: TermId) -> Option<CountedPage> {
+        let kind = *PageKind::ALL.get(usize::from(self.kind))?;
+        let language = Language::from_tag(&self.language);
+        if language.as_ref().map_or("", Language::code) != &*self.language {
+            return None;
+        }
+        let mut next: TermId = 0;
+        let counted = self.terms.iter().map(|(left_out, count)| {
+            let id = next.checked_add(*left_out).filter(|id| *id < terms)?;
+            next = id + 1;
+            let is_exact = (1..=MAX_COUNT).contains(count);
+            is_exact.then_some((id, single(*count)))
+        });
+        Some(CountedPage {
+            kind,
+            language,
+            fingerprint: None,
+            terms: counted.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// The count of a page as a whole number, which it is: weights of parts are whole numbers.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts are whole numbers far below 2^24"
+)]
+fn whole(count: f32) -> u32 {
+    count as u32
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "whole numbers up to 2^24 are exact"
+)]
+fn single(count: u32) -> f32 {
+    count as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+
+    fn page() -> impl Strategy<Value = CountedPage> {
+        let terms = prop::collection::btree_map(0_u32..8, 1_u32..=655_350, 0..8);
+        let language = prop::option::of(prop::sample::select(vec!["en", "de", "gsw"]));
+        let kind = prop::sample::select(PageKind::ALL.to_vec());
+        (kind, language, terms).prop_map(|(kind, language, terms)| CountedPage {
+            kind,
+            language: language.and_then(Language::from_tag),
+            fingerprint: None,
+            terms: terms
+                .into_iter()
+                .map(|(id, count)| (id, single(count)))
+                .collect(),
+        })
+    }
+
+    fn counted_sites() -> impl Strategy<Value = CountedSites> {
+        let pages = prop::collection::vec(page(), 1..4);
+        let sites = prop::collection::btree_map(0_u32..100, (any::<Index>(), pages), 0..5);
+        sites.prop_map(|sites| {
+            let number = sites.len();
+            let sites = sites.into_iter().map(|(at, (group, pages))| CountedSite {
+                site: format!("s{at:03}.example").parse().unwrap(),
+                group: u32::try_from(group.index(number)).unwrap(),
+                pages,
+            });
+            let terms = [
+                "anchor", "boat", "crew", "dock", "fähre", "gull", "été", "帆",
+            ];
+            CountedSites {
+                terms: terms.map(Box::from).to_vec(),
+                sites: sites.collect(),
+            }
+        })
+    }
+
+    fn payload_of(bytes: &[u8]) -> Vec<u8> {
+        bytes[HEADER_BYTES..bytes.len() - size_of::<u64>()].to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(sites in counted_sites()) {
+            let bytes = sites.to_bytes();
+            let again = CountedSites::from_bytes(&bytes).unwrap();
+            prop_assert_eq!(&again, &sites);
+            prop_assert_eq!(again.to_bytes(), bytes);
+        }
+
+        #[test]
+        fn damage_is_never_taken_for_another_background(
+            sites in counted_sites(),
+            at in any::<Index>(),
+            bit in 0_u32..8,
+        ) {
+            let bytes = sites.to_bytes();
+            let cut = &bytes[..at.index(bytes.len())];
+            prop_assert!(CountedSites::from_bytes(cut).is_err());
+            let mut flipped = bytes.clone();
+            flipped[at.index(bytes.len())] ^= 1 << bit;
+            prop_assert!(CountedSites::from_bytes(&flipped).is_err());
+            let longer = [&bytes[..], &[0]].concat();
+            prop_assert!(CountedSites::from_bytes(&longer).is_err());
+        }
+
+        /// A checksum detects accidents, not forgery: any payload with a valid one is refused, or is
+        /// a background that is sound.
+        #[test]
+        fn a_forged_background_is_refused_or_sound(
+            sites in counted_sites(),
+            changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..6),
+        ) {
+            let mut payload = payload_of(&sites.to_bytes());
+            for (at, byte) in changes {
+                let at = at.index(payload.len());
+                payload[at] = byte;
+            }
+            if let Ok(forged) = CountedSites::from_bytes(&sealed(&payload)) {
+                prop_assert!(forged.terms.is_sorted_by(|one, other| one < other));
+                for page in forged.sites.iter().flat_map(|site| &site.pages) {
+                    prop_assert!(page.terms.is_sorted_by(|one, other| one.0 < other.0));
+                    for (id, count) in &page.terms {
+                        prop_assert!((*id as usize) < forged.terms.len() && *count >= 1.0);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_background_or_an_error(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let _ = CountedSites::from_bytes(&bytes);
+            let _ = CountedSites::from_bytes(&sealed(&bytes));
+        }
+    }
+
+    #[test]
+    fn each_rule_of_the_content_is_checked() {
+        let page = |language: &str, terms: &[(u32, u32)]| StoredPage {
+            kind: 0,
+            language: language.into(),
+            terms: terms.to_vec(),
+        };
+        let site = |host: &str, pages| StoredSite {
+            host: host.into(),
+            group: 0,
+            pages,
+        };
+        let read = |terms: &[&str], sites| {
+            let terms = terms.iter().map(|term| Box::from(*term)).collect();
+            let payload = postcard::to_stdvec(&StoredSites { terms, sites }).unwrap();
+            CountedSites::from_bytes(&sealed(&payload))
+        };
+        let terms = ["boat", "sail"];
+        let good = || vec![page("en", &[(0, 1), (0, 3)])];
+        let read_well = read(
+            &terms,
+            vec![site("a.example", good()), site("b.example", good())],
+        );
+        assert_eq!(
+            read_well.unwrap().sites[1].pages[0].terms,
+            [(0, 1.0), (1, 3.0)]
+        );
+        let of_page = |page| vec![site("a.example", vec![page])];
+        for (what, refused) in [
+            ("terms descend", read(&["sail", "boat"], Vec::new())),
+            ("a term twice", read(&["boat", "boat"], Vec::new())),
+            ("an empty term", read(&["", "boat"], Vec::new())),
+            ("no host", read(&terms, vec![site("..", good())])),
+            (
+                "another spelling",
+                read(&terms, vec![site("www.A.example", good())]),
+            ),
+            (
+                "no pages",
+                read(&terms, vec![site("a.example", Vec::new())]),
+            ),
+            (
+                "a host twice",
+                read(
+                    &terms,
+                    vec![site("a.example", good()), site("a.example", good())],
+                ),
+            ),
+            (
+                "a group beyond",
+                read(
+                    &terms,
+                    vec![StoredSite {
+                        group: 1,
+                        ..site("a.example", good())
+                    }],
+                ),
+            ),
+            ("an id beyond", read(&terms, of_page(page("en", &[(2, 1)])))),
+            (
+                "an id overflows",
+                read(&terms, of_page(page("en", &[(0, 1), (u32::MAX, 1)]))),
+            ),
+            ("no count", read(&terms, of_page(page("en", &[(0, 0)])))),
+            (
+                "a huge count",
+                read(&terms, of_page(page("en", &[(0, u32::MAX)]))),
+            ),
+            (
+                "no language",
+                read(&terms, of_page(page("en-GB", &[(0, 1)]))),
+            ),
+            (
+                "no kind",
+                read(
+                    &terms,
+                    of_page(StoredPage {
+                        kind: 3,
+                        ..page("en", &[(0, 1)])
+                    }),
+                ),
+            ),
+        ] {
+            assert_eq!(refused, Err(SENSELESS), "{what}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_not_damage() {
+        let mut bytes = CountedSites::default().to_bytes();
+        bytes[MAGIC.len()] = 9;
+        let other = CountedSites::from_bytes(&bytes);
+        assert_eq!(other, Err(BackgroundFileError::OtherVersion { found: 9 }));
+        let html = CountedSites::from_bytes(b"<html>");
+        assert_eq!(html, Err(BackgroundFileError::NotABackground));
+    }
+}
