@@ -14,6 +14,7 @@ mod service;
 mod topic;
 mod value;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use api::ApiSettings;
@@ -25,7 +26,7 @@ pub(crate) use problem::ConfigError;
 use section::Section;
 pub(crate) use service::{ListFormat, ServiceSettings};
 pub use topic::TopicDefinition;
-use value::{byte_size, choice, duration, number, whole_number};
+use value::{byte_size, choice, duration, number, optional_text, whole_number};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -46,6 +47,9 @@ pub struct Settings {
     pub external: ExternalSettings,
     /// `[training]`
     pub training: TrainingSettings,
+    /// `[training] background`: a background file; none for the one that comes with the program. Kept
+    /// here, so that [`TrainingSettings`] can be copied.
+    pub background: Option<PathBuf>,
     /// `[service]`
     pub service: ServiceSettings,
     /// `[api]`
@@ -190,35 +194,42 @@ pub enum PageClassifierChoice {
 impl Settings {
     /// Parses a settings file. All problems are reported at once, in the order of the text.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let default = Self::default();
-        section::read(text, |top| Self {
-            log: top.section("log", |log| default.log.read(log)),
-            store: top.section("store", |store| default.store.read(store)),
-            fetch: top.section("fetch", |fetch| default.fetch.read(fetch)),
-            parse: top.section("parse", |parse| default.parse.read(parse)),
-            internal: top.section("internal", |internal| default.internal.read(internal)),
-            external: top.section("external", |external| default.external.read(external)),
-            training: top.section("training", |training| default.training.read(training)),
-            service: top.section("service", |service| default.service.read(service)),
-            api: top.section("api", |api| default.api.read(api)),
-        })
+        section::read(text, Self::read)
     }
 
     /// The keys that the text of a settings file leaves at their defaults.
     #[must_use]
     pub fn keys_left_out(text: &str) -> Vec<String> {
+        section::keys_left_out(text, Self::read)
+    }
+
+    fn read(top: &mut Section<'_>) -> Self {
         let default = Self::default();
-        section::keys_left_out(text, |top| {
-            top.section("log", |log| default.log.read(log));
-            top.section("store", |store| default.store.read(store));
-            top.section("fetch", |fetch| default.fetch.read(fetch));
-            top.section("parse", |parse| default.parse.read(parse));
-            top.section("internal", |internal| default.internal.read(internal));
-            top.section("external", |external| default.external.read(external));
-            top.section("training", |training| default.training.read(training));
-            top.section("service", |service| default.service.read(service));
-            top.section("api", |api| default.api.read(api));
-        })
+        let log = top.section("log", |log| default.log.read(log));
+        let store = top.section("store", |store| default.store.read(store));
+        let fetch = top.section("fetch", |fetch| default.fetch.read(fetch));
+        let parse = top.section("parse", |parse| default.parse.read(parse));
+        let internal = top.section("internal", |internal| default.internal.read(internal));
+        let external = top.section("external", |external| default.external.read(external));
+        let (training, background) = top.section("training", |training| {
+            let settings = default.training.read(training);
+            let background = training.value("background", None, optional_text);
+            (settings, background.map(PathBuf::from))
+        });
+        let service = top.section("service", |service| default.service.read(service));
+        let api = top.section("api", |api| default.api.read(api));
+        Self {
+            log,
+            store,
+            fetch,
+            parse,
+            internal,
+            external,
+            training,
+            background,
+            service,
+            api,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Settings: the shipped file is the default, and wrong files are refused with reasons.
 
+use std::path::Path;
 use std::time::Duration;
 
 use sitescout::config::{CertificatePolicy, DamagePolicy, PageClassifierChoice, Settings};
@@ -16,7 +17,7 @@ fn the_shipped_file_is_the_defaults_and_sets_every_key() {
     assert_eq!(Settings::parse(SHIPPED), Ok(Settings::default()));
     assert_eq!(Settings::keys_left_out(SHIPPED), Vec::<String>::new());
     assert_eq!(Settings::parse(""), Ok(Settings::default()));
-    assert_eq!(Settings::keys_left_out("").len(), 82);
+    assert_eq!(Settings::keys_left_out("").len(), 83);
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn every_key_of_the_shipped_file_has_a_comment_above_it() {
 fn values_are_read() {
     let text = "[fetch]\nbody_bytes = 1_048_576\narchive.damaged = 'salvage'\n[parse]\nmax_url_bytes = '1 KiB'\n\
         [internal]\nlink_threshold = 7\nlink_constant = 1.5\n\
-        [training]\npage_classifier = 'centroid'\nseed = 9";
+        [training]\npage_classifier = 'centroid'\nseed = 9\nbackground = 'own/background.bin'";
     let settings = Settings::parse(text).expect("settings");
     assert_eq!(settings.fetch.body_bytes, 1 << 20);
     assert_eq!(settings.fetch.archive.damaged, DamagePolicy::Salvage);
@@ -43,6 +44,14 @@ fn values_are_read() {
     let training = settings.training;
     assert_eq!(training.page_classifier, PageClassifierChoice::Centroid);
     assert_eq!(training.seed, 9);
+    let background = settings.background.as_deref();
+    assert_eq!(background, Some(Path::new("own/background.bin")));
+    let none = Settings::parse("[training]\nbackground = ''").expect("settings");
+    assert_eq!(none.background, None);
+    assert_eq!(
+        problems("[training]\nbackground = false\n"),
+        ["2:14: `training.background` must be a text, not false"]
+    );
     let found = problems("[internal]\nlink_constant = 0.5\nlink_threshold = 'far'\n");
     assert_eq!(
         found,
