@@ -57,7 +57,7 @@ pub(crate) struct CountedSite {
 
 /// Why bytes are not a usable background.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum BackgroundFileError {
+pub(crate) enum BackgroundFileError {
     /// Not a background file.
     #[error(
         "this is not a background; `sitescout background make` or `background add` makes one, and an \

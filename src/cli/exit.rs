@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::classify::ModelFileError;
+use crate::classify::{BackgroundFileError, ModelFileError};
 use crate::external::UnfitModel;
 use crate::fetch::{ArchiveError, LiveWebError, RecordError};
 use crate::store::StoreError;
@@ -66,7 +66,8 @@ impl ExitCode {
             return Self::Config;
         }
         let is_bad_input = error.downcast_ref::<LabelsError>().is_some()
-            || error.downcast_ref::<ModelFileError>().is_some();
+            || error.downcast_ref::<ModelFileError>().is_some()
+            || error.downcast_ref::<BackgroundFileError>().is_some();
         let is_bad_store = matches!(
             error.downcast_ref::<StoreError>(),
             Some(

@@ -4,6 +4,7 @@
 //! output, everything else to standard error, and the exit code says how it went.
 
 mod archive;
+mod background;
 mod check_config;
 mod classify;
 mod crawl;
@@ -53,6 +54,8 @@ enum Command {
     Archive(archive::Arguments),
     /// Learns what sites of a topic look like
     Train(train::Arguments),
+    /// Makes, extends and shows the sites that training takes for examples of what a topic is not
+    Background(background::Arguments),
     /// Judges sites by a model: relevant, irrelevant or undecided
     Classify(classify::Arguments),
     /// Finds further sites of a topic
@@ -120,6 +123,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Train(train) => {
             let settings = settings(arguments.config.as_deref())?;
             train::run(&train, settings)
+        }
+        Command::Background(background) => {
+            let settings = settings(arguments.config.as_deref())?;
+            background::run(&background, &settings)
         }
         Command::Classify(classify) => {
             let settings = settings(arguments.config.as_deref())?;

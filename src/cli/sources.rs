@@ -15,12 +15,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::classify::{SiteModel, Thresholds};
 use crate::config::{PageClassifierChoice, Settings, StoreSettings, TopicDefinition};
-use crate::fetch::{FetchMetrics, Fetcher, LiveWeb, PageSource, Recorder, live};
+use crate::fetch::{Archive, FetchMetrics, Fetcher, LiveWeb, PageSource, Recorder, live};
 use crate::lab::generated::GeneratedWeb;
 use crate::parse::ParseLimits;
 use crate::store::{DumpStore, KeyValueStore, ReadStore, StoreError, TopicId};
 use crate::telemetry::Metrics;
-use crate::training::{Corpus, CorpusLimits, Labels};
+use crate::training::{Background, Corpus, CorpusLimits, Labels};
 pub(super) use crate::verdicts::date;
 use crate::verdicts::{beside, put_in_place};
 use crate::web::{PageUrl, SiteId, SiteVisit};
@@ -151,6 +151,14 @@ impl Web {
         })
     }
 
+    /// Archives that are open already.
+    pub(super) fn of(archive: Archive) -> Self {
+        Self {
+            pages: Arc::new(PageSource::of(Arc::new(archive))),
+            sites_at_once: ARCHIVED_SITES_AT_ONCE,
+        }
+    }
+
     /// The pages, for a crawler.
     pub(super) fn fetcher(&self) -> Arc<dyn Fetcher> {
         Arc::clone(&self.pages) as Arc<dyn Fetcher>
@@ -187,6 +195,29 @@ pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
 pub(super) fn print_remarks(path: &Path, labels: &Labels) {
     for remark in &labels.remarks {
         complain(&format!("sitescout: {}: {remark}", path.display()));
+    }
+}
+
+/// The background that the settings name, or else the one that comes with the program.
+pub(super) fn open_background(settings: &Settings) -> anyhow::Result<Background> {
+    let Some(path) = &settings.background else {
+        return Ok(Background::shipped()?);
+    };
+    let bytes = fs::read(path).with_context(|| {
+        format!(
+            "cannot read the background {}; `sitescout background add` makes it, or leave `background` in \
+             [training] empty to use the one that comes with the program",
+            path.display()
+        )
+    })?;
+    Background::from_bytes(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Where the background comes from, without the paths of the machine.
+pub(super) fn origin_of_background(settings: &Settings) -> String {
+    match settings.background.as_deref().and_then(Path::file_name) {
+        None => "comes with the program".to_owned(),
+        Some(name) => format!("from {}", name.display()),
     }
 }
 

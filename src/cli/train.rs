@@ -9,14 +9,18 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::classify::SiteModel;
 use crate::config::{Settings, TopicDefinition};
 use crate::store::{Opinion, StoreError};
-use crate::training::{Card, Labels, OTHER, fit_model};
+use crate::training::{Card, Labels, OTHER, Validation, fit_model};
 use crate::web::SiteId;
 
 use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, TOPIC_FILE, Web, WebSource};
 use super::terminal::{complain, say};
 use super::{ExitCode, in_file, read_settings};
+
+/// Fewer examples than this are learned from with a warning.
+const FEW_EXAMPLES: usize = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +34,12 @@ Examples:
 
 Labels have one line for each host: host, tab, topic, and optionally tab and a group. All
 topics but the one learned are the other class. Sites of one group (one owner, one
-designer, the years of one event) stay in one fold when reliability is measured.
+designer, the years of one event) stay in one fold when reliability is measured, and count as
+one example.
+
+Sites of the topic alone are enough, from two groups on, better from five: what else there is on the
+web comes with the program (`sitescout background show`), and other sites that are labelled are
+learned from besides.
 
 Decisions of editors count as labels, beside those of --labels or of the topic's own topic.toml: an
 accepted site is an example of the topic, a rejected one is not.";
@@ -78,6 +87,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     if let Some(seed) = arguments.seed {
         settings.training.seed = u64::from(seed);
     }
+    let background = sources::open_background(&settings)?;
     let mut topic = read_topic(arguments)?;
     let mut blocks = BTreeSet::new();
     if let Some(file) = &arguments.from_decisions {
@@ -94,6 +104,9 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
             complain(&format!("sitescout: {remark}"));
         }
     }
+    let labelled = topic.labels.labels.iter();
+    let labelled = labelled.map(|label| (&*label.topic, &*label.group));
+    Examples::of(&topic.name, labelled).check(&topic.name, "labelled")?;
     let web = Web::open(
         &arguments.warc,
         &arguments.web,
@@ -101,38 +114,31 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         &settings,
     )?;
     web.pages.set_blocks(blocks);
-    let corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
-    let examples = corpus.examples(&topic.name);
-    let targets = examples.iter().filter(|site| site.is_target()).count();
-    ensure!(targets > 0, "no site of `{}` could be read", topic.name);
+    let mut corpus = sources::read_corpus(&web, &topic.labels, &settings)?;
+    let read = corpus.sites.iter();
+    let read = Examples::of(&topic.name, read.map(|site| (&*site.topic, site.group)));
+    read.check(&topic.name, "that could be read")?;
+    let targets = read.sites;
+    let others = corpus.sites.len() - targets;
+    corpus.add_background(&background);
     ensure!(
-        targets < examples.len(),
-        "every site that could be read is of `{}`; label sites of other topics too, \
-         as examples of what it is not",
+        others + corpus.background.len() > 0,
+        "nothing is left to tell `{}` from: every site of the background is labelled, or of the owner \
+         of a labelled site; label other sites, too, or leave `background` in [training] empty",
         topic.name
     );
+    read.warn_if_few(&topic.name);
+    let examples = corpus.examples(&topic.name);
     let (model, validation) =
         fit_model(&topic.name, &corpus.lexicon, &examples, &settings.training);
-    if validation.folds.is_none() {
-        complain(
-            "sitescout: too few groups of sites to hold any out: the model works, but how \
-             reliable it is cannot be known",
-        );
-    }
-    if model.calibration().knows_nothing() {
-        complain(&format!(
-            "sitescout: on sites held out, pages of `{}` are recognised no better than at \
-             random; the model is written, but label more sites, of the topic and of others, \
-             before you use it",
-            topic.name
-        ));
-    }
+    warn_if_unreliable(&model, &validation);
     let card = Card {
         model: &model,
         description: &topic.description,
         corpus: &corpus,
         validation: &validation,
         settings: &settings.training,
+        background: &sources::origin_of_background(&settings),
         command: &command(arguments, &settings),
     };
     let directory = arguments.out.join(&topic.name);
@@ -149,11 +155,11 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         sources::write_whole(&beside, text.as_bytes())?;
     }
     say(&format!(
-        "{}: {} bytes, learned from {targets} sites of `{}` and {} others",
+        "{}: {} bytes, learned from {targets} sites of `{}`, {others} others and {} of the background",
         directory.join(MODEL_FILE).display(),
         bytes.len(),
         topic.name,
-        examples.len() - targets
+        corpus.background.len()
     ))?;
     if validation.folds.is_some() {
         let measures = &validation.measures;
@@ -169,6 +175,65 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         ))?;
     }
     Ok(ExitCode::Success)
+}
+
+fn warn_if_unreliable(model: &SiteModel, validation: &Validation) {
+    if validation.folds.is_none() {
+        complain(
+            "sitescout: too few groups of sites to hold any out: the model works, but how \
+             reliable it is cannot be known",
+        );
+    }
+    if model.calibration().knows_nothing() {
+        complain(&format!(
+            "sitescout: on sites held out, pages of `{}` are recognised no better than at \
+             random; the model is written, but label more sites, of the topic and of others, \
+             before you use it",
+            model.topic()
+        ));
+    }
+}
+
+/// The sites of the topic, before or after they were read.
+struct Examples<G> {
+    sites: usize,
+    groups: BTreeSet<G>,
+}
+
+impl<G: Ord> Examples<G> {
+    /// Of the topics and groups of all sites.
+    fn of<'a>(topic: &str, sites: impl Iterator<Item = (&'a str, G)>) -> Self {
+        let of_topic = sites.filter(|(own, _)| *own == topic);
+        let groups: Vec<G> = of_topic.map(|(_, group)| group).collect();
+        Self {
+            sites: groups.len(),
+            groups: groups.into_iter().collect(),
+        }
+    }
+
+    /// Whether there are enough to tell what they have in common. `which` says which sites these are.
+    fn check(&self, topic: &str, which: &str) -> anyhow::Result<()> {
+        const WHAT_TO_DO: &str = "name two at least, better five or more, of different owners";
+        match (self.sites, self.groups.len()) {
+            (0, _) => bail!("there is no site of `{topic}` {which}; {WHAT_TO_DO}"),
+            (1, _) => bail!("there is only one site of `{topic}` {which}; {WHAT_TO_DO}"),
+            (sites, 1) => bail!(
+                "all {sites} sites of `{topic}` {which} are of one group, which counts as one example; \
+                 {WHAT_TO_DO}, or give sites that share neither owner nor text groups of their own"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn warn_if_few(&self, topic: &str) {
+        if self.groups.len() < FEW_EXAMPLES {
+            complain(&format!(
+                "sitescout: `{topic}` is learned from {} examples only, sites of one group being one; \
+                 the model is written, but with five or more it would be much more reliable",
+                self.groups.len()
+            ));
+        }
+    }
 }
 
 /// A topic and its examples.
@@ -302,7 +367,7 @@ fn read_topic_file(
             file.display()
         ),
         (false, None) => bail!(
-            "{} names no training sites: list `target_sites` and `other_sites` in its [training], \
+            "{} names no training sites: list `target_sites` in its [training], \
              or name them with --labels",
             file.display()
         ),

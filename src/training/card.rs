@@ -20,6 +20,8 @@ pub(crate) struct Card<'a> {
     pub(crate) corpus: &'a Corpus,
     pub(crate) validation: &'a Validation,
     pub(crate) settings: &'a TrainingSettings,
+    /// Where the background comes from.
+    pub(crate) background: &'a str,
     /// The command that made it, without the paths of the machine it ran on.
     pub(crate) command: &'a str,
 }
@@ -58,6 +60,7 @@ impl Card<'_> {
         writeln!(card, "| terms, at most | {} |", settings.vocabulary)?;
         writeln!(card, "| folds, at most | {} |", settings.folds)?;
         writeln!(card, "| seed | {} |", settings.seed)?;
+        writeln!(card, "| background | {} |", self.background)?;
         writeln!(card, "| made by | `{}` |\n", self.command)?;
         self.write_data(card)?;
         self.write_reliability(card)?;
@@ -74,7 +77,12 @@ impl Card<'_> {
         let is_target = |site: &&CorpusSite| site.topic == topic;
         let target: Vec<&CorpusSite> = self.corpus.sites.iter().filter(is_target).collect();
         let other = self.corpus.sites.iter().filter(|site| !is_target(site));
-        for (class, sites) in [(topic, target), ("other", other.collect())] {
+        let background = self.corpus.background.iter().collect();
+        for (class, sites) in [
+            (topic, target),
+            ("other", other.collect()),
+            ("background", background),
+        ] {
             let mut groups: Vec<u32> = sites.iter().map(|site| site.group).collect();
             groups.sort_unstable();
             groups.dedup();

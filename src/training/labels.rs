@@ -57,6 +57,16 @@ impl Labels {
         }
     }
 
+    /// Labels of sites of no topic, those of one owner in one group.
+    #[must_use]
+    pub(crate) fn by_owner(sites: impl IntoIterator<Item = SiteId>) -> Self {
+        let mut labels = Self::of(sites.into_iter().map(|site| (site, OTHER)));
+        for label in &mut labels.labels {
+            label.group = label.site.registrable_domain().to_owned();
+        }
+        labels
+    }
+
     /// Parses a labels file.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
         let mut collected = Collected::default();

@@ -19,6 +19,7 @@ pub(crate) use card::Card;
 #[cfg(test)]
 pub(crate) use corpus::CorpusSite;
 pub use corpus::{Corpus, CorpusLimits};
+pub(crate) use fit::Validation;
 pub use fit::fit_model;
 pub use folds::folds;
 pub use labels::Labels;

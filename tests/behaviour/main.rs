@@ -53,6 +53,7 @@ mod own_trouble;
 mod poison;
 
 // === settings and commands ===
+mod background;
 mod commands;
 mod settings;
 mod topics;
