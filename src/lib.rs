@@ -18,11 +18,11 @@
 //! | [`store`] | what survives a crash: the graph of sites, the border, claims, verdicts, decisions of editors | web config telemetry |
 //! | [`fetch`] | where pages come from: the door [`fetch::Fetcher`], WARC archives, the live web; the only room that connects to other machines | web config telemetry |
 //! | [`parse`] | bytes to text, language, links, terms; never fails | web |
-//! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the model file | web |
+//! | [`classify`] | pure mathematics: words to page confidences, pages to site confidences, the files of models and backgrounds | web |
 //! | [`internal`] | the internal crawler: samples one site until its class is sure, or a limit is reached | web config fetch parse classify |
 //! | [`verdicts`] | the single exit for outcomes: one atomic record, then shown; lists of relevant sites | web config telemetry store |
 //! | [`external`] | the external crawler: ranks the sites of the border, sends internal crawlers to the best | web config telemetry store fetch parse classify internal verdicts |
-//! | [`training`] | labelled sites to a site model and its card | web config fetch parse classify internal |
+//! | [`training`] | labelled sites, and the background, to a site model and its card | web config fetch parse classify internal |
 //! | [`lab`] | offline evaluation: the same crawlers, measured; a generated web, and its server | web config telemetry store fetch parse classify internal external training |
 //! | [`service`] | the daemon: topics for months, systemd, metrics and probes, API, feed, dashboard | web config telemetry store fetch parse classify verdicts external |
 //! | [`cli`] | the front door: one file for each command | web config telemetry store fetch parse classify internal verdicts external training lab service |
@@ -40,6 +40,7 @@
 //! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS`, within the 32 MiB that all decoders share; `benches/fetch.rs` sends the same header |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs`, counted by `parse/term_reader.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
+//! | what a background keeps of a site | `training/background.rs`: which terms, and how further sites join; its bytes and `VERSION`: `classify/background_file.rs`; what labels leave out of it: `add_background` of `training/corpus.rs`; the file that comes with the program: `site-models/README.md` |
 //! | when a visit ends | `internal/mod.rs`: `reason_to_stop` for limits and verdicts, `add_outcome` and what it calls for responses |
 //! | when a crawl ends | `external/mod.rs`: `reason_to_end`; `crawl` for an empty border and a stop |
 //! | Prometheus metric | of visits, by topic: `external/metrics.rs`, from a field of `web::VisitCost` that `internal/site_sample.rs` counts; otherwise where it is counted: `metrics.rs` of `fetch`, `store` and `external`, `service/status_board.rs`, `telemetry/mod.rs`; always the table in `docs/operations.md`, and `tests/golden/figures.txt` |

@@ -25,27 +25,28 @@ use super::terminal::{Sanitized, complain, sanitized_json, say};
 const SHOWN_TERMS: usize = 40;
 
 const EXAMPLES: &str = "\
-The background holds sites of many kinds, as counts of terms: no text, no order of words, and no term
-that occurs in fewer than three groups of sites. One comes with the program, and `background` in
-[training] names another. `train` learns from it what a topic is not, unless labels say otherwise.";
+The background holds sites of many kinds, as counts of terms: no text, no order of words, and
+no term that occurs in fewer than three groups of sites. One comes with the program, and
+`background` in [training] names another. `train` learns from it what a topic is not, unless
+labels say otherwise.";
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
   sitescout background make --warc a.warc.gz b.warc.gz --labels a.tsv b.tsv --out background.bin
 
-Labels have one line for each host, as for `train`: host, tab, topic, and optionally tab and a group.
-Topics do not matter here. Sites of one group (one owner, one designer, the years of one event) count
-once when it is decided which terms enough groups share.";
+Labels have one line for each host, as for `train`: host, tab, topic, and optionally tab and a
+group. Topics do not matter here. Sites of one group (one owner, one designer, the years of one
+event) count once when it is decided which terms enough groups share.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
   sitescout background add --warc directory.warc.gz --out own.bin
   sitescout background add --config live.toml --warc more.warc.gz --labels more.tsv
 
-Begins with the background that the settings name, or else with the one that comes with the program,
-and writes to --out, or else to the file that the settings name. Sites that the background has already
-are left as they are. Without labels, all hosts of the archives are added, those of one registrable
-domain as one group.";
+Begins with the background that the settings name, or else with the one that comes with the
+program, and writes to --out, or else to the file that the settings name. Sites that the
+background has already are left as they are. Without labels, all hosts of the archives are
+added, those of one registrable domain as one group.";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:

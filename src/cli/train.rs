@@ -37,9 +37,9 @@ topics but the one learned are the other class. Sites of one group (one owner, o
 designer, the years of one event) stay in one fold when reliability is measured, and count as
 one example.
 
-Sites of the topic alone are enough, from two groups on, better from five: what else there is on the
-web comes with the program (`sitescout background show`), and other sites that are labelled are
-learned from besides.
+Labels of the topic alone are enough: at least two sites of different groups, better five. What
+else there is on the web comes with the program (`sitescout background show`); other sites that
+are labelled are learned from, too.
 
 Decisions of editors count as labels, beside those of --labels or of the topic's own topic.toml: an
 accepted site is an example of the topic, a rejected one is not.";
