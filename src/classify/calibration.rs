@@ -1,34 +1,58 @@
 //! From scores to confidences, learned from sites that the classifier had not seen.
 //!
-//! The input are scores of held-out pages from a cross-validation by site. A sigmoid fitted to them
-//! maps scores to confidences (Platt: Probabilistic Outputs for Support Vector Machines, 1999). The
-//! rate of scores on the wrong side is `p_err` (paper 4.3.3; the paper's table 2 prints the accuracy
-//! there).
+//! Examples of a topic are scored by classifiers that were fitted without them, each group left out in
+//! turn, and so are the other sites. From these scores come, for each topic:
 //!
-//! Pages are not equally reliable. Each [`PageKind`] has its own error, shrunk towards that of all
-//! pages the fewer sites it was learned from. All kinds share one sigmoid: with one for each kind
-//! real sites were judged a little worse, with both random assignments of folds that were tried.
+//! - the *anchor*: a score between those of other sites and those of the topic, from which scores are
+//!   measured. It lies [`ANCHOR_SHARE`] of the way from the [`TOP_OTHERS`] quantile of the other sites to
+//!   the mean of the topic's. Other sites are many, so that quantile is known well; examples are few, so
+//!   only their mean is used.
+//! - the sigmoid (Platt: Probabilistic Outputs for Support Vector Machines, 1999) that maps
+//!   what is above the anchor to a confidence. With five examples it cannot be fitted: it is shrunk
+//!   towards the one that was learned over many topics ([`TopicPrior`]).
+//! - the rate of scores on the wrong side, `p_err` (paper 4.3.3; the paper's table 2 prints the accuracy
+//!   there). Pages are not equally reliable: each [`PageKind`] has its own error, shrunk towards that of
+//!   all pages the fewer sites it was learned from.
+//!
+//! What is fitted is the confidence of sites after one, two and three pages, not that of pages by
+//! themselves.
+//!
+//! **π.** How rare a topic is on the web is not known when it is learned, and neither the share of
+//! examples in training says so, nor that in an evaluation. Confidences are those of a crawl in which
+//! [`TARGET_SHARE`] of the sites visited are of the topic; crawls that follow recommendations are about
+//! there. Where the topic is rarer, confidences are too high, by the ratio of the odds.
 //!
 //! Deviations from the paper: the error is balanced, the mean of the errors of both classes, because
 //! with few target sites among many others plain accuracy is high for a classifier that never finds
 //! one. And sites have equal weights, not pages.
-//!
-//! The weights of the classes are neither equal nor as in training, but in between ([`MIX`]): with
-//! equal ones most finds for a rare topic are false; with those of training each page would count the
-//! rarity of the topic again, which is a property of the corpus, not of the page.
 
 use serde::{Deserialize, Serialize};
 
 use crate::web::{PageConfidence, PageKind};
 
-/// Weights of the classes, interpolated in log-odds: 0 is equal, 1 is as in training.
-const MIX: f64 = 0.75;
+use super::evidence::Damping;
+use super::topic_prior::{SigmoidFit, TopicPrior, odds_weight};
+
+/// π: the share of sites of the topic among those that a crawl visits.
+pub(super) const TARGET_SHARE: f64 = 0.1;
+
+/// Where the anchor lies between other sites and those of the topic.
+const ANCHOR_SHARE: f64 = 0.3;
+
+/// The quantile of other sites that the anchor is measured from. The few above it may be of the topic.
+const TOP_OTHERS: f64 = 0.98;
+
+/// Pages of a site that its score is the mean of: as many as confirm a site.
+const SCORED_PAGES: usize = 3;
+
+/// Number of pages after which the confidence of a site is fitted.
+const FITTED_AFTER: [usize; 3] = [1, 2, 3];
+
+/// Number of target sites from which a topic has a γ of its own.
+const OWN_GAMMA_FROM: usize = 20;
 
 /// Weight, in sites, of the error of all pages against that of one kind.
 const INERTIA: f64 = 20.0;
-
-/// Weight, in sites, of the prior that scores are log-odds already.
-const PRIOR_TRUST: f64 = 1e-2;
 
 /// Lower bound of errors: training sites are too few to prove a smaller one.
 const MIN_ERROR: f64 = 0.02;
@@ -39,34 +63,96 @@ const MAX_ERROR: f64 = 0.49;
 /// With this error a classifier is useless.
 const HOPELESS_ERROR: f64 = 0.45;
 
-/// The score of a page by a classifier that had not seen its site.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct HeldOutPage {
-    pub(crate) score: f64,
-    pub(crate) kind: PageKind,
-    /// Whether its site is of the target class.
+/// A site whose pages were scored by a classifier that had not seen it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HeldOutSite {
     pub(crate) is_target: bool,
-    /// The pages of a site and kind share the weight 1.
-    pub(crate) weight: f64,
+    /// Its pages in the order read, with their scores; none for mute ones.
+    pub(crate) pages: Vec<(PageKind, Option<f64>)>,
 }
 
-/// Maps scores to confidences, by kind of page.
+/// Maps scores to confidences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Calibration {
-    kinds: [KindCalibration; 3],
-    /// The balanced error of all pages together.
+    /// The score from which others are measured.
+    anchor: f64,
+    /// Log-odds per score above the anchor.
+    slope: f64,
+    /// Log-odds of a page at the anchor.
+    base: f64,
+    /// γ of the site classifier.
+    gamma: f64,
+    /// How often the confidence of a page is on the wrong side of 1/2, with equal weights of the
+    /// classes: of each kind of page, then of all.
+    kind_errors: [f64; 3],
     p_err: f64,
 }
 
-/// The calibration of one kind of page.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct KindCalibration {
-    /// Log-odds per score.
-    pub(crate) slope: f64,
-    /// Log-odds at score zero.
-    pub(crate) offset: f64,
-    /// How often the confidence is on the wrong side of 1/2, with equal weights of the classes.
-    pub(crate) p_err: f64,
+/// Scores of sites of both classes, as far as they place the anchor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    /// The quantile [`TOP_OTHERS`] of the other sites.
+    pub(super) top_others: f64,
+    /// The mean of the sites of the topic; none if none was held out.
+    pub(super) targets: Option<f64>,
+}
+
+// === impl HeldOutSite ===
+
+impl HeldOutSite {
+    /// The scores of pages that spoke.
+    pub(super) fn scores(&self) -> impl Iterator<Item = f64> {
+        self.pages.iter().filter_map(|(_, score)| *score)
+    }
+
+    /// The mean score of its first pages; none if all are mute.
+    #[must_use]
+    pub(crate) fn score(&self) -> Option<f64> {
+        let first: Vec<f64> = self.scores().take(SCORED_PAGES).collect();
+        (!first.is_empty()).then(|| first.iter().sum::<f64>() / count(first.len()))
+    }
+
+    /// n^−γ times the sum of its first n scores above the anchor, for the smaller n if it has fewer.
+    pub(super) fn damped(&self, anchor: f64, gamma: f64, pages: usize) -> Option<f64> {
+        let above: Vec<f64> = (self.scores().take(pages))
+            .map(|score| score - anchor)
+            .collect();
+        let sum: f64 = above.iter().sum();
+        (!above.is_empty()).then(|| sum * count(above.len()).powf(-gamma))
+    }
+}
+
+// === impl Spread ===
+
+impl Spread {
+    /// None if no other site has a score.
+    #[must_use]
+    pub(crate) fn of(sites: &[HeldOutSite]) -> Option<Self> {
+        let scores = |of_targets: bool| {
+            let of_class = sites.iter().filter(move |site| site.is_target == of_targets);
+            of_class.filter_map(HeldOutSite::score)
+        };
+        let mut others: Vec<f64> = scores(false).collect();
+        others.sort_by(f64::total_cmp);
+        let targets: Vec<f64> = scores(true).collect();
+        Some(Self {
+            top_others: quantile(&others, TOP_OTHERS)?,
+            targets: (!targets.is_empty())
+                .then(|| targets.iter().sum::<f64>() / count(targets.len())),
+        })
+    }
+
+    /// The mean score of the sites of the topic that were held out.
+    #[must_use]
+    pub(crate) fn mean_of_targets(&self) -> Option<f64> {
+        self.targets
+    }
+
+    /// The anchor; `gap` is assumed if no site of the topic was held out.
+    pub(super) fn anchor(&self, gap: f64) -> f64 {
+        let gap = self.targets.map_or(gap, |mean| mean - self.top_others);
+        self.top_others + ANCHOR_SHARE * gap
+    }
 }
 
 // === impl Calibration ===
@@ -74,52 +160,129 @@ pub(crate) struct KindCalibration {
 impl Calibration {
     /// Takes scores for log-odds and assumes an error: for when there is nothing to learn from.
     pub(crate) const BLIND: Self = Self {
-        kinds: [KindCalibration {
-            slope: 1.0,
-            offset: 0.0,
-            p_err: 0.25,
-        }; 3],
+        anchor: 0.0,
+        slope: 1.0,
+        base: 0.0,
+        gamma: TopicPrior::NONE.gamma,
+        kind_errors: [0.25; 3],
         p_err: 0.25,
     };
 
-    /// Learns from held-out pages; [`Self::BLIND`] if a class is missing.
+    /// Learns from held-out sites, and from what was learned over other topics.
     #[must_use]
-    pub(crate) fn fit(pages: &[HeldOutPage]) -> Self {
-        let Some(sample) = Sample::new(pages) else {
+    pub(crate) fn fit(sites: &[HeldOutSite], prior: &TopicPrior) -> Self {
+        let Some(spread) = Spread::of(sites) else {
             return Self::BLIND;
         };
-        let sigmoid = sample.sigmoid();
-        let shared_error = sample.balanced_error(sigmoid);
-        let error_of = |kind: PageKind| {
-            let own = pages.iter().filter(|page| page.kind == kind).copied();
-            let own: Vec<HeldOutPage> = own.collect();
-            let Some(own) = Sample::new(&own) else {
-                return shared_error;
+        let is_scored = |site: &&HeldOutSite| site.score().is_some();
+        let targets = sites.iter().filter(|site| site.is_target);
+        let targets = targets.filter(is_scored).count();
+        if targets == 0 && !prior.is_learned() {
+            return Self::BLIND;
+        }
+        let anchor = spread.anchor(prior.gap);
+        let gammas: &[f64] = if targets >= OWN_GAMMA_FROM {
+            &TopicPrior::GAMMAS
+        } else {
+            &[prior.gamma]
+        };
+        let fits = gammas
+            .iter()
+            .map(|gamma| (*gamma, fitted(sites, anchor, *gamma, prior)));
+        let best = fits.min_by(|one, other| one.1.loss.total_cmp(&other.1.loss));
+        let (gamma, fit) = best.expect("there is at least one γ");
+        // Without a positive slope the classifier learned nothing that holds on other sites, and the
+        // base alone would judge all sites the same. Then every confidence is 1/2.
+        let (slope, base) = if fit.slope > 0.0 {
+            (fit.slope, fit.base)
+        } else {
+            (0.0, 0.0)
+        };
+        let mut calibration = Self {
+            anchor,
+            slope,
+            base,
+            gamma,
+            ..Self::BLIND
+        };
+        if targets > 0 {
+            calibration.measure_errors(sites);
+        }
+        calibration
+    }
+
+    fn measure_errors(&mut self, sites: &[HeldOutSite]) {
+        let Some((shared, _)) = self.error(sites, None) else {
+            return;
+        };
+        self.p_err = shared.clamp(MIN_ERROR, MAX_ERROR);
+        self.kind_errors = PageKind::ALL.map(|kind| {
+            let pulled = match self.error(sites, Some(kind)) {
+                Some((own, weight)) => {
+                    (own * weight + shared * INERTIA) / (weight + INERTIA)
+                }
+                None => shared,
             };
-            let pulled = own.balanced_error(sigmoid) * own.sites + shared_error * INERTIA;
-            pulled / (own.sites + INERTIA)
-        };
-        let of_kind = |kind: PageKind| KindCalibration {
-            slope: sigmoid.slope,
-            offset: sigmoid.offset,
-            p_err: error_of(kind).clamp(MIN_ERROR, MAX_ERROR),
-        };
-        Self {
-            kinds: PageKind::ALL.map(of_kind),
-            p_err: shared_error.clamp(MIN_ERROR, MAX_ERROR),
+            pulled.clamp(MIN_ERROR, MAX_ERROR)
+        });
+    }
+
+    /// The balanced error of pages of one kind or of all, and the number of sites that have any; none
+    /// if a class has none. Pages of a site share its weight. Exactly 1/2 counts as half wrong.
+    fn error(&self, sites: &[HeldOutSite], kind: Option<PageKind>) -> Option<(f64, f64)> {
+        let mut wrong = [0_f64; 2];
+        let mut all = [0_f64; 2];
+        for site in sites {
+            let pages = site.pages.iter();
+            let pages = pages.filter(|(own, _)| kind.is_none_or(|kind| *own == kind));
+            let scores: Vec<f64> = pages.filter_map(|(_, score)| *score).collect();
+            if scores.is_empty() {
+                continue;
+            }
+            let misjudged = scores.iter().map(|score| {
+                let confidence = self.confidence(*score).get();
+                let is_tie = (confidence - 0.5).abs() < 1e-12;
+                let is_wrong = (confidence > 0.5) != site.is_target;
+                match (is_tie, is_wrong) {
+                    (true, _) => 0.5,
+                    (false, true) => 1.0,
+                    (false, false) => 0.0,
+                }
+            });
+            let class = usize::from(site.is_target);
+            wrong[class] += misjudged.sum::<f64>() / count(scores.len());
+            all[class] += 1.0;
+        }
+        let [others, targets] = all;
+        let balanced = f64::midpoint(wrong[0] / others, wrong[1] / targets);
+        (others > 0.0 && targets > 0.0).then_some((balanced, others + targets))
+    }
+
+    /// What a page of this score says of its site, if it is the only one.
+    #[must_use]
+    pub(crate) fn confidence(&self, score: f64) -> PageConfidence {
+        PageConfidence::from_log_odds(self.base + self.slope * (score - self.anchor))
+    }
+
+    /// How the evidence of several pages is combined.
+    #[must_use]
+    pub(crate) fn damping(&self) -> Damping {
+        Damping {
+            gamma: self.gamma,
+            base: self.base,
         }
     }
 
+    /// The error of one kind of page.
     #[must_use]
-    pub(crate) fn confidence(&self, score: f64, kind: PageKind) -> PageConfidence {
-        let of_kind = self.of_kind(kind);
-        PageConfidence::from_log_odds(of_kind.slope * score + of_kind.offset)
+    pub(crate) fn p_err_of(&self, kind: PageKind) -> f64 {
+        self.kind_errors[kind as usize]
     }
 
-    /// The calibration of one kind of page.
+    /// The balanced error over pages of all kinds.
     #[must_use]
-    pub(crate) fn of_kind(&self, kind: PageKind) -> &KindCalibration {
-        &self.kinds[kind as usize]
+    pub(crate) fn p_err(&self) -> f64 {
+        self.p_err
     }
 
     /// Whether confidences are no better than chance.
@@ -130,247 +293,55 @@ impl Calibration {
 
     /// Whether all numbers are finite and in range.
     pub(super) fn is_sound(&self) -> bool {
-        let is_error = |error: f64| (0.0..0.5).contains(&error);
-        let is_sound = |kind: &KindCalibration| {
-            kind.slope.is_finite() && kind.offset.is_finite() && is_error(kind.p_err)
-        };
-        self.kinds.iter().all(is_sound) && is_error(self.p_err)
-    }
-
-    /// The balanced error over pages of all kinds.
-    #[must_use]
-    pub(crate) fn p_err(&self) -> f64 {
-        self.p_err
+        let is_error = |error: &f64| (0.0..0.5).contains(error);
+        [self.anchor, self.slope, self.base].iter().all(|number| number.is_finite())
+            && (0.0..=1.0).contains(&self.gamma)
+            && self.kind_errors.iter().all(is_error)
+            && is_error(&self.p_err)
     }
 }
 
-/// Confidence as a function of the score.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Sigmoid {
-    slope: f64,
-    offset: f64,
-}
-
-impl Sigmoid {
-    const IDENTITY: Self = Self {
-        slope: 1.0,
-        offset: 0.0,
+/// The sigmoid of a topic, shrunk towards the prior. Targets weigh one each, so that more of them
+/// outweigh the prior, and other sites together as π says.
+fn fitted(sites: &[HeldOutSite], anchor: f64, gamma: f64, prior: &TopicPrior) -> SigmoidFit {
+    let mut points = Vec::new();
+    for pages in FITTED_AFTER {
+        let damped = sites.iter().filter_map(|site| {
+            let value = site.damped(anchor, gamma, pages)?;
+            Some((value, site.is_target))
+        });
+        points.extend(damped);
+    }
+    let passes = count(FITTED_AFTER.len());
+    let of_class = |wanted: bool| {
+        let of_class = points.iter().filter(|(_, is_target)| *is_target == wanted);
+        count(of_class.count()) / passes
     };
-
-    /// Confidence 1/2 for every score.
-    const INDIFFERENT: Self = Self {
-        slope: 0.0,
-        offset: 0.0,
-    };
-
-    fn at(self, score: f64) -> f64 {
-        1.0 / (1.0 + (-(self.slope * score + self.offset)).exp())
-    }
+    let (targets, others) = (of_class(true), of_class(false));
+    let weight_of_others = odds_weight(TARGET_SHARE) * targets / others.max(1.0);
+    let points = points.into_iter().map(|(value, is_target)| {
+        let weight = if is_target { 1.0 } else { weight_of_others };
+        (value, is_target, weight / passes)
+    });
+    SigmoidFit::of(&points.collect::<Vec<_>>(), prior)
 }
 
-/// Held-out pages of both classes, weighted by [`MIX`].
-struct Sample<'a> {
-    pages: &'a [HeldOutPage],
-    /// Factors for the weights of other and target pages.
-    factors: [f64; 2],
-    sites: f64,
+/// The value below which a share of the sorted ones lies, interpolated.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let place = share * count(last);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the length"
+    )]
+    let below = (place.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    let part = place - count(below);
+    Some(sorted[below] + part * (sorted[above] - sorted[below]))
 }
 
-impl<'a> Sample<'a> {
-    /// None if a class is missing.
-    fn new(pages: &'a [HeldOutPage]) -> Option<Self> {
-        let mut classes = [0_f64; 2];
-        for page in pages {
-            classes[usize::from(page.is_target)] += page.weight;
-        }
-        let [other, target] = classes;
-        if other <= 0.0 || target <= 0.0 {
-            return None;
-        }
-        let sites = other + target;
-        let target_share = 1.0 / (1.0 + (other / target).powf(MIX));
-        Some(Self {
-            pages,
-            factors: [
-                sites * (1.0 - target_share) / other,
-                sites * target_share / target,
-            ],
-            sites,
-        })
-    }
-
-    fn weight_of(&self, page: &HeldOutPage) -> f64 {
-        page.weight * self.factors[usize::from(page.is_target)]
-    }
-
-    /// Maximum likelihood by Newton's method, with a weak prior for the classifier's own scale, so
-    /// that the slope is finite if the classes do not overlap. Scores are in units of their standard
-    /// deviation.
-    fn sigmoid(&self) -> Sigmoid {
-        let unit = self.spread().max(1e-9);
-        let trust = PRIOR_TRUST;
-        let goal = (Sigmoid::IDENTITY.slope * unit, Sigmoid::IDENTITY.offset);
-        let (mut slope, mut offset) = goal;
-        for _ in 0..100 {
-            let mut gradient = (trust * (slope - goal.0), trust * (offset - goal.1));
-            let mut curvature = (trust, 0.0, trust);
-            for page in self.pages {
-                let weight = self.weight_of(page);
-                let score = page.score / unit;
-                let predicted = Sigmoid { slope, offset }.at(score);
-                let error = weight * (predicted - f64::from(u8::from(page.is_target)));
-                let bend = weight * predicted * (1.0 - predicted);
-                gradient.0 += error * score;
-                gradient.1 += error;
-                curvature.0 += bend * score * score;
-                curvature.1 += bend * score;
-                curvature.2 += bend;
-            }
-            let determinant = curvature.0 * curvature.2 - curvature.1 * curvature.1;
-            if determinant <= f64::MIN_POSITIVE {
-                break;
-            }
-            let step = (
-                (curvature.2 * gradient.0 - curvature.1 * gradient.1) / determinant,
-                (curvature.0 * gradient.1 - curvature.1 * gradient.0) / determinant,
-            );
-            // Newton steps can be too large where the classes hardly overlap.
-            let leap = step.0.abs().max(step.1.abs()).max(1.0);
-            slope -= step.0 / leap;
-            offset -= step.1 / leap;
-            if step.0.abs().max(step.1.abs()) < 1e-9 {
-                break;
-            }
-        }
-        // Without a positive slope the classifier learned nothing that holds on other sites, and the
-        // offset alone would judge all sites the same. Then every confidence is 1/2.
-        if slope > 0.0 {
-            Sigmoid {
-                slope: slope / unit,
-                offset,
-            }
-        } else {
-            Sigmoid::INDIFFERENT
-        }
-    }
-
-    /// The mean of the errors of both classes. Exactly 1/2 counts as half wrong.
-    fn balanced_error(&self, sigmoid: Sigmoid) -> f64 {
-        let mut wrong = [0_f64; 2];
-        let mut all = [0_f64; 2];
-        for page in self.pages {
-            let class = usize::from(page.is_target);
-            let confidence = sigmoid.at(page.score);
-            all[class] += page.weight;
-            let is_tie = (confidence - 0.5).abs() < 1e-12;
-            let is_wrong = (confidence > 0.5) != page.is_target;
-            wrong[class] += match (is_tie, is_wrong) {
-                (true, _) => page.weight / 2.0,
-                (false, true) => page.weight,
-                (false, false) => 0.0,
-            };
-        }
-        f64::midpoint(wrong[0] / all[0], wrong[1] / all[1])
-    }
-
-    fn spread(&self) -> f64 {
-        let weighted = |value: &dyn Fn(&HeldOutPage) -> f64| {
-            let sum: f64 = self
-                .pages
-                .iter()
-                .map(|page| page.weight * value(page))
-                .sum();
-            sum / self.sites
-        };
-        let mean = weighted(&|page| page.score);
-        weighted(&|page| (page.score - mean).powi(2)).sqrt()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn held_out(score: f64, is_target: bool) -> HeldOutPage {
-        HeldOutPage {
-            score,
-            kind: PageKind::Homepage,
-            is_target,
-            weight: 1.0,
-        }
-    }
-
-    /// Two scores only, so that the sigmoid must pass through what was seen: at −1 one of
-    /// four is target, at +1 three of four. ln(1/3) = −1.0986 = −slope, so slope 1.0986 and
-    /// offset 0; of each class one in four is on the wrong side.
-    #[test]
-    fn the_sigmoid_passes_through_what_was_seen() {
-        let seen = [(-1.0, false), (1.0, true)];
-        let mut pages = Vec::new();
-        for (score, is_target) in seen {
-            pages.extend(std::iter::repeat_n(held_out(score, is_target), 3000));
-            pages.extend(std::iter::repeat_n(held_out(score, !is_target), 1000));
-        }
-        let calibration = Calibration::fit(&pages);
-        let home = calibration.of_kind(PageKind::Homepage);
-        assert!((home.slope - 3_f64.ln()).abs() < 1e-3, "{home:?}");
-        assert!(home.offset.abs() < 1e-3, "{home:?}");
-        assert!((home.p_err - 0.25).abs() < 1e-3, "{home:?}");
-        let confidence = calibration.confidence(1.0, PageKind::Homepage);
-        assert!((confidence.get() - 0.75).abs() < 1e-3);
-        // Kinds that were never seen have the error of all pages.
-        assert!((calibration.of_kind(PageKind::Deep).p_err - 0.25).abs() < 1e-3);
-    }
-
-    /// Nine others, one target: the others are never wrong, the target always. Plain
-    /// accuracy would be 0.9.
-    #[test]
-    fn the_error_is_balanced() {
-        let mut pages = vec![held_out(-1.0, false); 9];
-        pages.push(held_out(-1.0, true));
-        let calibration = Calibration::fit(&pages);
-        assert!((calibration.p_err() - MAX_ERROR).abs() < 1e-9);
-    }
-
-    #[test]
-    fn kinds_that_are_less_reliable_have_larger_errors() {
-        let mut pages = Vec::new();
-        for at in 0..100 {
-            let is_target = at % 2 == 0;
-            let right = if is_target { 1.0 } else { -1.0 };
-            pages.push(held_out(right, is_target));
-            let often = if at % 10 < 4 { -right } else { right };
-            pages.push(HeldOutPage {
-                kind: PageKind::Deep,
-                ..held_out(often, is_target)
-            });
-        }
-        let calibration = Calibration::fit(&pages);
-        let home = calibration.of_kind(PageKind::Homepage).p_err;
-        let deep = calibration.of_kind(PageKind::Deep).p_err;
-        assert!(home < 0.1 && deep > 0.3, "{home} {deep}");
-    }
-
-    #[test]
-    fn a_classifier_that_learned_the_opposite_is_not_believed() {
-        let mut pages = vec![held_out(-1.0, true); 3];
-        pages.extend(vec![held_out(1.0, false); 20]);
-        pages.extend([held_out(0.5, true), held_out(-0.5, false)]);
-        let calibration = Calibration::fit(&pages);
-        for score in [-9.0, 0.0, 9.0] {
-            let confidence = calibration.confidence(score, PageKind::Inner).get();
-            assert!((confidence - 0.5).abs() < 1e-12, "{confidence}");
-        }
-        assert!(calibration.knows_nothing());
-    }
-
-    #[test]
-    fn without_both_classes_nothing_is_learned() {
-        assert_eq!(Calibration::fit(&[]), Calibration::BLIND);
-        assert_eq!(Calibration::fit(&[held_out(3.0, true)]), Calibration::BLIND);
-        // All scores equal: nothing to learn, but no division by zero either.
-        let calibration = Calibration::fit(&[held_out(2.0, true), held_out(2.0, false)]);
-        let confidence = calibration.confidence(2.0, PageKind::Inner);
-        assert!((0.0..=1.0).contains(&confidence.get()));
-    }
+#[allow(clippy::cast_precision_loss, reason = "there are fewer than 2^53 sites")]
+fn count(number: usize) -> f64 {
+    number as f64
 }

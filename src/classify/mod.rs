@@ -27,19 +27,21 @@ mod example;
 mod linear;
 mod model;
 mod model_file;
+mod topic_prior;
 mod vector;
 mod vocabulary;
 
 pub(crate) use background_file::{BackgroundFileError, CountedSite, CountedSites};
-pub(crate) use calibration::{Calibration, HeldOutPage};
+pub(crate) use calibration::{Calibration, HeldOutSite, Spread};
 pub(crate) use centroid::{CentroidClassifier, CentroidParams};
-pub(crate) use evidence::SiteEvidence;
+pub(crate) use evidence::{EvidenceStanding, SiteEvidence};
 pub use example::Lexicon;
 pub(crate) use example::{Class, CountedPage, ExampleSite, TermId, Translation};
 pub(crate) use linear::{LinearClassifier, LinearParams, WeighedPage};
 pub(crate) use model::PageModel;
 pub use model::{JudgedPage, KnownTerms, SiteModel, Thresholds};
 pub(crate) use model_file::ModelFileError;
+pub(crate) use topic_prior::{JudgedTopic, TopicPrior};
 pub(crate) use vector::{Feature, PageVector};
 pub(crate) use vocabulary::{Selection, VocabularyLimits};
 

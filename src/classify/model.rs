@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::web::{
-    ModelFingerprint, PageConfidence, PageKind, PageTerms, TellingWord, TellingWords, TermNumber,
-    TermNumbers,
+    EvidenceRule, ModelFingerprint, PageConfidence, PageKind, PageTerms, SiteConfidence, TellingWord,
+    TellingWords, TermNumber, TermNumbers,
 };
 
 use super::calibration::Calibration;
+use super::evidence::SiteEvidence;
 use super::centroid::CentroidClassifier;
 use super::linear::LinearClassifier;
 use super::vector::{Feature, PageVector};
@@ -40,8 +41,11 @@ pub struct KnownTerms(Arc<SiteModel>);
 pub struct Thresholds {
     /// The site confidence, for or against, at which a verdict is reached (paper 4.3.3).
     pub p_threshold: f64,
-    /// Minimum number of pages that spoke before an early verdict.
-    pub min_speaking_pages: usize,
+    /// Number of pages that must have spoken before a site is found relevant, unless it has no more:
+    /// one page can dismiss a site, but single pages can be about anything.
+    pub confirming_pages: usize,
+    /// Number of pages that spoke after which the verdict follows the confidence, however sure.
+    pub deciding_pages: usize,
     /// A page with fewer known terms is mute.
     pub min_known_terms: usize,
 }
@@ -105,8 +109,8 @@ impl SiteModel {
         let classifier = self.pages.classifier();
         let score = classifier.score(&page);
         JudgedPage::Spoke {
-            confidence: self.calibration.confidence(score, kind),
-            p_err: self.calibration.of_kind(kind).p_err,
+            confidence: self.calibration.confidence(score),
+            p_err: self.calibration.p_err_of(kind),
             telling_words: self.telling_words(&classifier.contributions(&page)),
         }
     }
@@ -171,6 +175,12 @@ impl SiteModel {
         &self.calibration
     }
 
+    /// The evidence about a site of which nothing is read yet.
+    #[must_use]
+    pub(crate) fn evidence(&self, rule: EvidenceRule, prior: SiteConfidence) -> SiteEvidence {
+        SiteEvidence::new(rule, self.calibration.damping(), prior)
+    }
+
     /// When a verdict is reached.
     #[must_use]
     pub fn thresholds(&self) -> &Thresholds {
@@ -229,7 +239,10 @@ impl TermNumbers for KnownTerms {
 
 impl Thresholds {
     pub(super) fn is_sound(&self) -> bool {
-        (0.5..1.0).contains(&self.p_threshold) && self.min_known_terms > 0
+        (0.5..1.0).contains(&self.p_threshold)
+            && self.min_known_terms > 0
+            && self.confirming_pages > 0
+            && self.deciding_pages > 0
     }
 }
 

@@ -423,6 +423,7 @@ impl ExternalCrawler {
         taken.rank = self.ordering.recommendation(&taken.standing);
         let visit = SiteVisit {
             prior: self.ordering.prior(totals),
+            evidence_rule: self.ordering.evidence_rule(),
             purpose,
             full_addresses: self.full_addresses_for(&taken),
             ..SiteVisit::entering(&taken.entrance)

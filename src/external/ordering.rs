@@ -11,6 +11,7 @@
 //! | the mean of its edges | [`Ranking::averaging`] | by registrable domain | over all edges alike (4.2) |
 //! | the sites that a site recommends | `weigh` | [`edges_of`] | the same |
 //! | the prior of a visit | `prior` | neutral | the rate of relevant sites (4.3.3) |
+//! | how pages are combined | `evidence_rule` | a damped sum of log-odds | the product of odds (4.3.3) |
 //! | the link threshold of a visit | `purpose` | a higher one while the border is short | always the same (4.3.4) |
 //! | the order of pages | `page_ordering` | link pages first after the verdict | the same all along (4.3.4) |
 //! | the page classifier | `page_classifier` | that of the model | centroids (4.3.1) |
@@ -22,7 +23,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::config::{ExternalSettings, PageClassifierChoice, Strategy};
 use crate::internal::{ByVariance, LinkPagesFirst, PageOrdering};
 use crate::store::{Averaging, NewEdge, Rank, Ranking, Standing, TopicTotals};
-use crate::web::{Purpose, SiteConfidence, SiteReport};
+use crate::web::{EvidenceRule, Purpose, SiteConfidence, SiteReport};
 
 use super::edges::edges_of;
 
@@ -46,6 +47,11 @@ pub trait BorderOrdering: Ranking {
     /// π, the probability that a site is relevant before anything of it is read.
     fn prior(&self, _totals: &TopicTotals) -> SiteConfidence {
         SiteConfidence::NEUTRAL
+    }
+
+    /// How the evidence of the pages of a site is combined.
+    fn evidence_rule(&self) -> EvidenceRule {
+        EvidenceRule::Damped
     }
 
     /// The purpose of a visit to a site without a verdict of this model, which determines the link
@@ -219,6 +225,10 @@ impl BorderOrdering for Paper {
     /// smoothed by one of each, and kept within bounds, because a rate near zero would
     /// decide a site before anything of it is read.
     #[allow(clippy::cast_precision_loss, reason = "no crawl judges 2^53 sites")]
+    fn evidence_rule(&self) -> EvidenceRule {
+        EvidenceRule::Product
+    }
+
     fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
         let relevant = totals.relevant as f64 + 1.0;
         let rate = relevant / (relevant + totals.irrelevant as f64 + 1.0);

@@ -10,8 +10,8 @@
 //! - A visit holds state of its own site only, and frees it when it ends.
 //! - No URL is requested again once it was answered, and the budget bounds all requests
 //!   together, answered or not.
-//! - Verdict and confidence freeze when the threshold is passed: pages that are read later
-//!   for their links change neither.
+//! - *Irrelevant* freezes when it is sure. *Relevant* takes several pages, and each page that is read
+//!   later for its links confirms or withdraws it, until the visit ends.
 //! - A gatekeeper's page is no evidence, and its links are ignored. If it guards the entrance,
 //!   the visit ends at once.
 //!

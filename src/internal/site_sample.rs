@@ -1,7 +1,7 @@
 //! What a visit has found out about its site so far.
 //!
-//! Invariant: once decided, verdict and confidence do not change; steps, links and cost grow
-//! until the visit ends.
+//! Invariant: once the evidence is final, verdict and confidence do not change; steps, links and cost
+//! grow until the visit ends.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use crate::classify::{JudgedPage, SiteEvidence, SiteModel};
+use crate::classify::{EvidenceStanding, JudgedPage, SiteEvidence, SiteModel};
 use crate::config::InternalSettings;
 use crate::fetch::FetchError;
 use crate::web::{
@@ -32,8 +32,10 @@ pub(super) struct SiteSample {
     model: Arc<SiteModel>,
     settings: InternalSettings,
     evidence: SiteEvidence,
-    /// The evidence at which the verdict was reached, and after how many steps.
-    frozen: Option<(SiteEvidence, usize)>,
+    /// The evidence of a verdict that nothing changes any more.
+    frozen: Option<SiteEvidence>,
+    /// After how many steps the verdict was reached that stands.
+    decided_after: Option<usize>,
     /// Σ linkWeight over the pages read.
     link_weights: f64,
     steps: Vec<PageStep>,
@@ -65,12 +67,13 @@ pub(super) struct SiteSample {
 impl SiteSample {
     pub(super) fn new(visit: SiteVisit, model: Arc<SiteModel>, settings: InternalSettings) -> Self {
         Self {
-            evidence: SiteEvidence::new(visit.prior),
+            evidence: model.evidence(visit.evidence_rule, visit.prior),
             entrance: visit.entry.clone(),
             visit,
             model,
             settings,
             frozen: None,
+            decided_after: None,
             link_weights: 0.0,
             steps: Vec::new(),
             links: Vec::new(),
@@ -121,9 +124,9 @@ impl SiteSample {
         self.evidence.speaking_pages() == 0
     }
 
-    /// Whether the verdict is reached.
+    /// Whether the verdict is reached. Pages that are read for links may undo that, unless it is final.
     pub(super) fn is_decided(&self) -> bool {
-        self.frozen.is_some()
+        self.decided_after.is_some()
     }
 
     /// Σ linkWeight / confidence(target) (paper 4.3.4): grows slowly for relevant sites, so
@@ -259,12 +262,12 @@ impl SiteSample {
             StopReason::Disallowed if self.is_silent() => {
                 Verdict::Undecided(UndecidedReason::Disallowed)
             }
-            _ if self.frozen.is_none()
+            _ if !self.is_decided()
                 && let Some((not_before, cause)) = self.deferral =>
             {
                 Verdict::Undecided(UndecidedReason::Deferred { not_before, cause })
             }
-            StopReason::Interrupted if self.frozen.is_none() => {
+            StopReason::Interrupted if !self.is_decided() => {
                 Verdict::Undecided(UndecidedReason::Interrupted)
             }
             _ if self.is_silent() && self.was_challenged => {
@@ -280,7 +283,7 @@ impl SiteSample {
             verdict,
             confidence: judged.confidence(),
             stop_reason,
-            frozen_after: self.frozen.map(|(_, steps)| steps),
+            decided_after: self.decided_after,
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
@@ -303,9 +306,9 @@ impl SiteSample {
         report
     }
 
-    /// The evidence as of the verdict, if that is reached; otherwise the evidence so far.
+    /// The evidence so far, unless that of a final verdict counts.
     fn judged(&self) -> SiteEvidence {
-        self.frozen.map_or(self.evidence, |(evidence, _)| evidence)
+        self.frozen.unwrap_or(self.evidence)
     }
 
     /// Near-duplicates count once: templates and mirrored pages are not further evidence.
@@ -338,7 +341,6 @@ impl SiteSample {
             StepOutcome::Disallowed => self.failures_in_a_row,
             _ => 0,
         };
-        let thresholds = self.model.thresholds();
         let site_confidence: SiteConfidence = self.judged().confidence();
         self.steps.push(PageStep {
             url: page.url,
@@ -349,11 +351,19 @@ impl SiteSample {
             telling_words,
             transversal_links,
         });
-        let is_decided = self.evidence.speaking_pages() >= thresholds.min_speaking_pages.max(1)
-            && self.evidence.certainty() >= thresholds.p_threshold;
-        if self.frozen.is_none() && is_decided {
-            self.frozen = Some((self.evidence, self.steps.len()));
+        if self.frozen.is_some() {
+            return;
         }
+        let standing = self.evidence.standing(self.model.thresholds());
+        if standing == EvidenceStanding::Final {
+            self.frozen = Some(self.evidence);
+        }
+        self.decided_after = match standing {
+            EvidenceStanding::Open => None,
+            EvidenceStanding::Sufficient | EvidenceStanding::Final => {
+                self.decided_after.or(Some(self.steps.len()))
+            }
+        };
     }
 }
 

@@ -321,6 +321,7 @@ mod tests {
     fn intervals_hold_the_mean_and_widen_with_differences_between_topics() {
         let topic = |name: &str, is_right: bool| OpenResult {
             topic: name.to_owned(),
+            suspects: BTreeMap::new(),
             draws: vec![
                 (0..20)
                     .map(|group| Judged {

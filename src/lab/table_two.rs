@@ -186,10 +186,12 @@ impl Experiment<'_> {
         let (p_err, p_threshold) = (model.calibration().p_err(), model.thresholds().p_threshold);
         let one_page = Thresholds {
             p_threshold: 0.5,
+            confirming_pages: 1,
             ..*model.thresholds()
         };
         let every_page = Thresholds {
-            min_speaking_pages: usize::MAX,
+            p_threshold: f64::INFINITY,
+            deciding_pages: usize::MAX,
             ..*model.thresholds()
         };
         let no_budget = InternalSettings {

@@ -131,21 +131,9 @@ fn renumber(pages: &[CountedPage], ids: &[Option<TermId>]) -> Vec<CountedPage> {
 /// The sites with those terms alone that enough groups share; pages and sites without any are left out.
 fn shared_terms(mut sites: Vec<CountedSite>, lexicon: &Lexicon) -> CountedSites {
     sites.sort_by_key(|site| site.group);
-    let mut seen_in = vec![None; lexicon.len()];
-    let mut groups = vec![0_u32; lexicon.len()];
-    for site in &sites {
-        let terms = site.pages.iter().flat_map(|page| &page.terms);
-        for at in terms.map(|(id, _)| *id as usize) {
-            if seen_in[at] != Some(site.group) {
-                seen_in[at] = Some(site.group);
-                groups[at] += 1;
-            }
-        }
-    }
-    let shared = (0..)
-        .zip(&groups)
-        .filter(|(_, groups)| **groups >= MIN_GROUPS);
-    let mut shared: Vec<TermId> = shared.map(|(id, _)| id).collect();
+    let groups = sites.iter().map(|site| (site.group, &*site.pages));
+    let groups = GroupCounts::of(groups, lexicon.len());
+    let mut shared: Vec<TermId> = groups.shared().flatten().collect();
     shared.sort_unstable_by_key(|id| lexicon.term(*id));
     let mut ids: Vec<Option<TermId>> = vec![None; lexicon.len()];
     for (new, id) in (0..).zip(&shared) {
@@ -170,6 +158,44 @@ fn shared_terms(mut sites: Vec<CountedSite>, lexicon: &Lexicon) -> CountedSites 
     CountedSites {
         terms: terms.collect(),
         sites,
+    }
+}
+
+/// The pages of sites as a background of these sites would know them: with those terms alone that enough
+/// groups share. Terms are numbered below `terms`.
+#[must_use]
+pub(super) fn shared_pages(sites: &[&CorpusSite], terms: usize) -> Vec<Vec<CountedPage>> {
+    let mut in_order: Vec<&&CorpusSite> = sites.iter().collect();
+    in_order.sort_by_key(|site| site.group);
+    let groups = GroupCounts::of(in_order.iter().map(|site| (site.group, &*site.pages)), terms);
+    let ids: Vec<Option<TermId>> = groups.shared().collect();
+    sites.iter().map(|site| renumber(&site.pages, &ids)).collect()
+}
+
+/// In how many groups of sites each term occurs.
+struct GroupCounts(Vec<u32>);
+
+impl GroupCounts {
+    /// Of sites in the order of their groups.
+    fn of<'a>(sites: impl Iterator<Item = (u32, &'a [CountedPage])>, terms: usize) -> Self {
+        let mut seen_in = vec![None; terms];
+        let mut groups = vec![0_u32; terms];
+        for (group, pages) in sites {
+            for (id, _) in pages.iter().flat_map(|page| &page.terms) {
+                let at = *id as usize;
+                if seen_in[at] != Some(group) {
+                    seen_in[at] = Some(group);
+                    groups[at] += 1;
+                }
+            }
+        }
+        Self(groups)
+    }
+
+    /// The id of each term that enough groups share.
+    fn shared(&self) -> impl Iterator<Item = Option<TermId>> {
+        let terms = (0..).zip(&self.0);
+        terms.map(|(id, groups)| (*groups >= MIN_GROUPS).then_some(id))
     }
 }
 

@@ -149,7 +149,7 @@ impl Card<'_> {
                 card,
                 "| {} | {:.3} |",
                 kind.name(),
-                calibration.of_kind(kind).p_err
+                calibration.p_err_of(kind)
             )?;
         }
         writeln!(

@@ -251,7 +251,7 @@ impl Corpus {
 
 impl CorpusSite {
     /// A labelled site as an example.
-    fn example(&self, topic: &str) -> ExampleSite<'_> {
+    pub(super) fn example(&self, topic: &str) -> ExampleSite<'_> {
         let class = if self.topic == topic {
             Class::Target
         } else {

@@ -4,16 +4,21 @@
 //! weigh one half, so that neither a large site nor the larger class dominates. A
 //! cross-validation by site then scores pages of sites that were not trained on;
 //! from these scores come calibration, `p_err` and the proposed threshold (paper 4.3.3).
+//!
+//! Nobody has looked at the sites of the background for this topic: those that are of it after all
+//! would teach the model to overlook it. A site of the background that scores like the examples of the
+//! topic, by a classifier that had not seen it, is *suspect*: it is left out, and everything is learned
+//! again.
 
 use rayon::prelude::*;
 
 use crate::classify::{
-    Calibration, CentroidClassifier, CentroidParams, CountedPage, ExampleSite, HeldOutPage,
-    Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, Selection, SiteEvidence,
-    SiteModel, Thresholds, VocabularyLimits, WeighedPage,
+    Calibration, CentroidClassifier, CentroidParams, CountedPage, EvidenceStanding, ExampleSite,
+    HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, Selection,
+    SiteEvidence, SiteModel, Spread, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
 };
 use crate::config::{PageClassifierChoice, TrainingSettings};
-use crate::web::{PageKind, SiteConfidence};
+use crate::web::{EvidenceRule, SiteConfidence};
 
 use super::folds::folds;
 use super::measures::{Measures, Outcome, count};
@@ -32,10 +37,14 @@ const MIN_TERM_SITES: u32 = 2;
 /// A page with fewer known terms is mute.
 const MIN_KNOWN_TERMS: usize = 5;
 
-/// Minimum number of pages that spoke before an early verdict. One is enough if its confidence is
-/// high, since `p_err` is accounted for: on real sites two cost about a page more per site and were no
-/// better.
-const MIN_SPEAKING_PAGES: usize = 1;
+/// Number of pages that must have spoken before a site is found relevant.
+const CONFIRMING_PAGES: usize = 3;
+
+/// Number of pages that spoke after which the verdict follows the confidence.
+const DECIDING_PAGES: usize = 6;
+
+/// Weight of a site that a person called other, beside one of the background.
+const LABELLED_WEIGHT: f64 = 3.0;
 
 /// The thresholds that training chooses from, the cheapest first.
 const P_THRESHOLDS: [f64; 4] = [0.9, 0.95, 0.975, 0.99];
@@ -49,9 +58,13 @@ struct FittedPages {
     pages: PageModel,
 }
 
-/// Scores that a site's pages got from a classifier that had not seen the site; none for
-/// mute pages.
-type HeldOutScores = Vec<Option<f64>>;
+/// What was learned from example sites, with the scores of each by a classifier that had not seen it.
+pub(super) struct LearnedPages {
+    fitted: FittedPages,
+    /// None if there were too few groups to hold any out.
+    folds: Option<usize>,
+    held_out: Vec<HeldOutSite>,
+}
 
 /// The result of cross-validation on the training sites.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +73,9 @@ pub struct Validation {
     pub(crate) folds: Option<usize>,
     /// Of the training sites, judged by models that were not trained on them.
     pub(crate) measures: Measures,
+    /// Sites of the background that look like sites of the topic and were left out, as indices of the
+    /// examples.
+    pub(crate) suspects: Vec<usize>,
 }
 
 // === impl FittedPages ===
@@ -68,11 +84,12 @@ impl FittedPages {
     /// Fits a page classifier to the first pages of some sites.
     fn fit(lexicon: &Lexicon, sites: &[ExampleSite<'_>], settings: &TrainingSettings) -> Self {
         let sites = first_pages(sites, settings.pages_per_site);
-        let targets = sites.iter().filter(|site| site.is_target()).count();
+        let mut classes = [0.0; 2];
+        for site in &sites {
+            classes[usize::from(site.is_target())] += weight_in_class(site);
+        }
         let share = |site: &ExampleSite<'_>| {
-            let others = sites.len() - targets;
-            let of_class = if site.is_target() { targets } else { others };
-            1.0 / count(of_class.max(1))
+            weight_in_class(site) / classes[usize::from(site.is_target())]
         };
         let shares: Vec<f64> = sites.iter().map(share).collect();
         let limits = VocabularyLimits {
@@ -87,6 +104,15 @@ impl FittedPages {
         }
         let pages = fit_classifier(&pages, selection.len(), settings);
         Self { selection, pages }
+    }
+
+    /// The scores of the first pages of a site, which was not learned from.
+    fn held_out(&self, site: &ExampleSite<'_>, pages: usize) -> HeldOutSite {
+        let pages = site.pages.iter().take(pages);
+        HeldOutSite {
+            is_target: site.is_target(),
+            pages: pages.map(|page| (page.kind, self.score(page))).collect(),
+        }
     }
 
     /// The score of a page; none if it is mute.
@@ -109,10 +135,26 @@ impl FittedPages {
             calibration,
             Thresholds {
                 p_threshold,
-                min_speaking_pages: MIN_SPEAKING_PAGES,
-                min_known_terms: MIN_KNOWN_TERMS,
+                ..THRESHOLDS
             },
         )
+    }
+}
+
+/// The thresholds of a model, but for the one that training proposes.
+const THRESHOLDS: Thresholds = Thresholds {
+    p_threshold: P_THRESHOLDS[0],
+    confirming_pages: CONFIRMING_PAGES,
+    deciding_pages: DECIDING_PAGES,
+    min_known_terms: MIN_KNOWN_TERMS,
+};
+
+/// What a site weighs beside others of its class.
+fn weight_in_class(site: &ExampleSite<'_>) -> f64 {
+    if site.is_target() || site.is_background {
+        1.0
+    } else {
+        LABELLED_WEIGHT
     }
 }
 
@@ -174,8 +216,7 @@ fn first_pages<'a>(sites: &[ExampleSite<'a>], pages: usize) -> Vec<ExampleSite<'
     sites.iter().map(cut).collect()
 }
 
-/// Learns a topic from example sites: the page classifier from all of them, its calibration from
-/// held-out scores.
+/// Learns a topic from example sites, with nothing known of other topics.
 #[must_use]
 pub fn fit_model(
     topic: &str,
@@ -183,109 +224,159 @@ pub fn fit_model(
     sites: &[ExampleSite<'_>],
     settings: &TrainingSettings,
 ) -> (SiteModel, Validation) {
-    let folds = folds(sites, settings.folds, settings.seed);
-    let scores = match &folds {
-        Some(folds) => held_out_scores(lexicon, sites, folds, settings),
-        None => vec![HeldOutScores::new(); sites.len()],
-    };
-    let calibration = Calibration::fit(&held_out_pages(sites, &scores));
-    let simulate = |p_threshold| simulate(sites, &scores, &calibration, p_threshold);
-    let p_threshold = propose_threshold(sites, simulate);
+    fit_model_from(&TopicPrior::NONE, topic, lexicon, sites, settings)
+}
+
+/// Learns a topic from example sites: the page classifier from all of them, its calibration from
+/// held-out scores and from what was learned over other topics.
+#[must_use]
+pub(crate) fn fit_model_from(
+    prior: &TopicPrior,
+    topic: &str,
+    lexicon: &Lexicon,
+    sites: &[ExampleSite<'_>],
+    settings: &TrainingSettings,
+) -> (SiteModel, Validation) {
+    let (learned, suspects) = learn_without_suspects(lexicon, sites, settings);
+    let calibration = Calibration::fit(&learned.held_out, prior_for(prior, settings));
+    let simulate = |p_threshold| simulate(&learned.held_out, &calibration, p_threshold);
+    let p_threshold = propose_threshold(&learned.held_out, simulate);
     let validation = Validation {
-        folds: folds.map(|folds| folds.len()),
+        folds: learned.folds,
         measures: measure(&simulate(p_threshold)),
+        suspects,
     };
-    let fitted = FittedPages::fit(lexicon, sites, settings);
-    let model = fitted.into_model(topic, lexicon, calibration, p_threshold);
+    let model = learned
+        .fitted
+        .into_model(topic, lexicon, calibration, p_threshold);
     (model, validation)
 }
 
+/// The prior, if it is one for scores of this page classifier.
+fn prior_for<'a>(prior: &'a TopicPrior, settings: &TrainingSettings) -> &'a TopicPrior {
+    match settings.page_classifier {
+        PageClassifierChoice::Linear => prior,
+        PageClassifierChoice::Centroid => &TopicPrior::NONE,
+    }
+}
+
+/// Learns from all sites but the suspects, which are returned as indices.
+pub(super) fn learn_without_suspects(
+    lexicon: &Lexicon,
+    sites: &[ExampleSite<'_>],
+    settings: &TrainingSettings,
+) -> (LearnedPages, Vec<usize>) {
+    let learned = LearnedPages::learn(lexicon, sites, settings);
+    let suspects = learned.suspects(sites);
+    if suspects.is_empty() {
+        return (learned, suspects);
+    }
+    let rest = (0..sites.len()).filter(|at| suspects.binary_search(at).is_err());
+    let rest: Vec<ExampleSite<'_>> = rest.map(|at| sites[at]).collect();
+    (LearnedPages::learn(lexicon, &rest, settings), suspects)
+}
+
+// === impl LearnedPages ===
+
+impl LearnedPages {
+    fn learn(
+        lexicon: &Lexicon,
+        sites: &[ExampleSite<'_>],
+        settings: &TrainingSettings,
+    ) -> Self {
+        let folds = folds(sites, settings.folds, settings.seed);
+        let held_out = match &folds {
+            Some(folds) => held_out_sites(lexicon, sites, folds, settings),
+            None => Vec::new(),
+        };
+        Self {
+            fitted: FittedPages::fit(lexicon, sites, settings),
+            folds: folds.map(|folds| folds.len()),
+            held_out,
+        }
+    }
+
+    /// Sites of the background that score at least like the mean of the examples that were left out.
+    fn suspects(&self, sites: &[ExampleSite<'_>]) -> Vec<usize> {
+        let Some(mean) = self.spread().and_then(|spread| spread.mean_of_targets()) else {
+            return Vec::new();
+        };
+        let is_suspect = |at: &usize| {
+            let score = self.held_out[*at].score();
+            sites[*at].is_background && score.is_some_and(|score| score >= mean)
+        };
+        (0..self.held_out.len()).filter(is_suspect).collect()
+    }
+
+    /// Where the held-out scores lie.
+    pub(super) fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.held_out)
+    }
+
+    /// The scores of the first pages of sites that were not learned from.
+    pub(super) fn score(&self, site: &ExampleSite<'_>, pages: usize) -> HeldOutSite {
+        self.fitted.held_out(site, pages)
+    }
+}
+
 /// Scores the pages of each fold's sites with a classifier fitted to all other sites.
-fn held_out_scores(
+fn held_out_sites(
     lexicon: &Lexicon,
     sites: &[ExampleSite<'_>],
     folds: &[Vec<usize>],
     settings: &TrainingSettings,
-) -> Vec<HeldOutScores> {
+) -> Vec<HeldOutSite> {
     let score_fold = |fold: &Vec<usize>| {
         let seen = (0..sites.len()).filter(|at| fold.binary_search(at).is_err());
         let seen: Vec<ExampleSite<'_>> = seen.map(|at| sites[at]).collect();
         let fitted = FittedPages::fit(lexicon, &seen, settings);
-        let score = |at: &usize| {
-            let pages = sites[*at].pages.iter().take(settings.pages_per_site);
-            (*at, pages.map(|page| fitted.score(page)).collect())
-        };
+        let score = |at: &usize| (*at, fitted.held_out(&sites[*at], settings.pages_per_site));
         fold.iter()
             .map(score)
-            .collect::<Vec<(usize, HeldOutScores)>>()
+            .collect::<Vec<(usize, HeldOutSite)>>()
     };
-    let mut scores = vec![HeldOutScores::new(); sites.len()];
-    for (at, of_site) in folds
-        .par_iter()
-        .flat_map_iter(score_fold)
-        .collect::<Vec<_>>()
-    {
-        scores[at] = of_site;
-    }
-    scores
-}
-
-/// Held-out pages for the calibration: those of a site and kind share the weight 1.
-fn held_out_pages(sites: &[ExampleSite<'_>], scores: &[HeldOutScores]) -> Vec<HeldOutPage> {
-    let mut held_out = Vec::new();
-    for (site, scores) in sites.iter().zip(scores) {
-        let spoke = || {
-            let pages = site.pages.iter().zip(scores);
-            pages.filter_map(|(page, score)| Some((page.kind, (*score)?)))
-        };
-        for kind in PageKind::ALL {
-            let of_kind = || spoke().filter(|(own, _)| *own == kind);
-            let pages = count(of_kind().count());
-            held_out.extend(of_kind().map(|(kind, score)| HeldOutPage {
-                score,
-                kind,
-                is_target: site.is_target(),
-                weight: 1.0 / pages,
-            }));
-        }
-    }
-    held_out
+    let mut held_out: Vec<(usize, HeldOutSite)> =
+        folds.par_iter().flat_map_iter(score_fold).collect();
+    held_out.sort_unstable_by_key(|(at, _)| *at);
+    held_out.into_iter().map(|(_, site)| site).collect()
 }
 
 /// How sites would have been judged with a threshold, had their pages been read in
 /// breadth-first order.
 fn simulate(
-    sites: &[ExampleSite<'_>],
-    scores: &[HeldOutScores],
+    sites: &[HeldOutSite],
     calibration: &Calibration,
     p_threshold: f64,
 ) -> Vec<Outcome> {
-    let judge = |(site, scores): (&ExampleSite<'_>, &HeldOutScores)| {
-        let mut evidence = SiteEvidence::new(SiteConfidence::NEUTRAL);
+    let thresholds = Thresholds {
+        p_threshold,
+        ..THRESHOLDS
+    };
+    let judge = |site: &HeldOutSite| {
+        let neutral = SiteConfidence::NEUTRAL;
+        let mut evidence = SiteEvidence::new(EvidenceRule::Damped, calibration.damping(), neutral);
         let mut read = 0;
-        for (page, score) in site.pages.iter().zip(scores) {
+        for (kind, score) in &site.pages {
             read += 1;
             let Some(score) = score else { continue };
-            let confidence = calibration.confidence(*score, page.kind);
-            evidence.add(confidence, calibration.of_kind(page.kind).p_err);
-            let has_spoken = evidence.speaking_pages() >= MIN_SPEAKING_PAGES;
-            if has_spoken && evidence.certainty() >= p_threshold {
+            evidence.add(calibration.confidence(*score), calibration.p_err_of(*kind));
+            if evidence.standing(&thresholds) != EvidenceStanding::Open {
                 break;
             }
         }
         Outcome {
             is_relevant: evidence.is_for_target(),
             confidence: evidence.confidence(),
-            is_target: site.is_target(),
+            is_target: site.is_target,
             pages: read,
         }
     };
-    sites.iter().zip(scores).map(judge).collect()
+    sites.iter().map(judge).collect()
 }
 
 /// The cheapest threshold, unless a higher one gains more than [`GAIN_PER_PAGE`].
-fn propose_threshold(sites: &[ExampleSite<'_>], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
-    let targets = count(sites.iter().filter(|site| site.is_target()).count()).max(1.0);
+fn propose_threshold(sites: &[HeldOutSite], simulate: impl Fn(f64) -> Vec<Outcome>) -> f64 {
+    let targets = count(sites.iter().filter(|site| site.is_target).count()).max(1.0);
     let others = (count(sites.len()) - targets).max(1.0);
     let loss = |p_threshold: f64| {
         let outcomes = simulate(p_threshold);

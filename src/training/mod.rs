@@ -9,19 +9,23 @@
 mod background;
 mod card;
 mod corpus;
+mod deals;
 mod fit;
 mod folds;
 mod labels;
 mod measures;
+mod prior;
 
 pub(crate) use background::{Background, Extension};
 pub(crate) use card::Card;
-#[cfg(test)]
 pub(crate) use corpus::CorpusSite;
 pub use corpus::{Corpus, CorpusLimits};
+pub(crate) use deals::{Deal, DealtSites};
 pub(crate) use fit::Validation;
 pub use fit::fit_model;
+pub(crate) use fit::fit_model_from;
 pub use folds::folds;
 pub use labels::Labels;
 pub(crate) use labels::{LabelsError, OTHER};
 pub(crate) use measures::{Measures, Outcome};
+pub(crate) use prior::learn_prior;

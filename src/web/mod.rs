@@ -70,4 +70,4 @@ pub use url::{PageUrl, Scheme};
 pub(crate) use verdict::UndecidedKind;
 pub use verdict::{UndecidedReason, Verdict};
 pub(crate) use visit::{FoundLink, VisitCost};
-pub use visit::{PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords};
+pub use visit::{EvidenceRule, PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords};

@@ -29,6 +29,8 @@ pub struct SiteVisit {
     pub fallbacks: Vec<PageUrl>,
     /// π, the prior probability that it is relevant.
     pub prior: SiteConfidence,
+    /// How the evidence of its pages is combined.
+    pub evidence_rule: EvidenceRule,
     /// What the visit is for.
     pub purpose: Purpose,
     /// How deep into the site it may go.
@@ -36,6 +38,17 @@ pub struct SiteVisit {
     /// IP addresses at which enough sites were judged: a site there is left after its first page.
     /// They are in the form of [`shared_address`](super::shared_address).
     pub full_addresses: Arc<BTreeSet<IpAddr>>,
+}
+
+/// How the evidence of several pages of a site is combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EvidenceRule {
+    /// The sum of their log-odds, damped because pages of one site are not independent. One page can
+    /// dismiss a site; to find it relevant takes several, and later pages may withdraw that.
+    Damped,
+    /// The product of their error-corrected odds, as if pages were independent; the verdict freezes
+    /// when it is sure (paper 4.3.3).
+    Product,
 }
 
 /// What a visit is for.
@@ -56,12 +69,12 @@ pub struct SiteReport {
     pub site: SiteId,
     /// The verdict, with the reason if undecided.
     pub verdict: Verdict,
-    /// Pr\[target | pages that spoke\], frozen when the verdict was reached.
+    /// Pr\[target | pages that spoke\], frozen when the verdict was final.
     pub confidence: SiteConfidence,
     /// Why reading ended.
     pub stop_reason: StopReason,
-    /// After how many steps the verdict froze; `None` if the threshold was never passed.
-    pub frozen_after: Option<usize>,
+    /// After how many steps the verdict was reached; `None` if pages ran out before it was sure.
+    pub decided_after: Option<usize>,
     /// Every request for a page, in order.
     pub steps: Vec<PageStep>,
     /// Links to other sites, one for each pair of target page and page that holds the link.
@@ -211,6 +224,7 @@ impl SiteVisit {
             fallbacks: entry.other_entrances(),
             entry,
             prior: SiteConfidence::NEUTRAL,
+            evidence_rule: EvidenceRule::Damped,
             purpose: Purpose::Verdict,
             reach: PageKind::Deep,
             full_addresses: Arc::default(),
@@ -230,7 +244,7 @@ impl SiteReport {
             verdict: Verdict::Undecided(UndecidedReason::Interrupted),
             confidence: visit.prior,
             stop_reason: StopReason::Interrupted,
-            frozen_after: None,
+            decided_after: None,
             steps: Vec::new(),
             transversal_links: Vec::new(),
             alias_of: None,

@@ -92,11 +92,15 @@ pub(super) fn run(
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let rounds = usize::try_from(options.draws)? * topics.len();
+    let priors = if options.blocks == 1 { 1 } else { options.draws * u64::from(options.blocks) };
+    let progress = sources::progress_bar(usize::try_from(priors)?, "learning what topics share");
+    let priors = world.priors(|| progress.inc(1));
+    progress.finish_and_clear();
     let mut tables = Vec::new();
     for examples in &options.examples {
         let examples = *examples as usize;
         let progress = sources::progress_bar(rounds, "learning and judging");
-        let results = world.run(&topics, examples, || progress.inc(1));
+        let results = world.run(&topics, examples, &priors, || progress.inc(1));
         progress.finish_and_clear();
         for topic in &topics {
             if !results.iter().any(|result| result.topic == *topic) {

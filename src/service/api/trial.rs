@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
-use crate::classify::{JudgedPage, KnownTerms, SiteEvidence, SiteModel};
+use crate::classify::{EvidenceStanding, JudgedPage, KnownTerms, SiteModel};
 use crate::fetch::{ErrorKind, Fetcher};
 use crate::parse::{self, ParseLimits, TermReader};
 use crate::verdicts::WordView;
 use crate::web::{
-    FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
+    EvidenceRule, FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
 };
 
 use super::Api;
@@ -186,11 +186,9 @@ impl TrialResult {
             telling_words,
         } = model.judge(&terms, PageKind::Homepage)
         {
-            let mut evidence = SiteEvidence::new(SiteConfidence::NEUTRAL);
+            let mut evidence = model.evidence(EvidenceRule::Damped, SiteConfidence::NEUTRAL);
             evidence.add(confidence, p_err);
-            let thresholds = model.thresholds();
-            let is_enough = evidence.certainty() >= thresholds.p_threshold
-                && evidence.speaking_pages() >= thresholds.min_speaking_pages;
+            let is_enough = evidence.standing(model.thresholds()) != EvidenceStanding::Open;
             let verdict = if evidence.is_for_target() {
                 "relevant"
             } else {

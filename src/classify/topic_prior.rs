@@ -1,0 +1,224 @@
+//! What was learned over many topics, and holds before a new one is known.
+//!
+//! Five examples of a topic place its scores ([`Spread`](super::calibration::Spread)), but say little about how fast confidence grows
+//! with them, or how much several pages of a site say together. That is much the same for all topics:
+//! it is learned from topics whose sites are labelled, each learned from a few of them, and judged
+//! on the others.
+
+use serde::{Deserialize, Serialize};
+
+use super::calibration::{HeldOutSite, Spread, TARGET_SHARE};
+
+/// What holds for a topic before it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TopicPrior {
+    /// Log-odds per score above the anchor, and at the anchor.
+    pub(super) slope: f64,
+    pub(super) base: f64,
+    /// γ of the site classifier.
+    pub(crate) gamma: f64,
+    /// How far the sites of a topic score above the top of the others.
+    pub(super) gap: f64,
+    /// Strength of the prior: the curvature of its penalty.
+    pub(super) strength: f64,
+}
+
+/// A topic that was learned from some of its sites, and the scores of others.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JudgedTopic {
+    /// Where the held-out scores of training lie.
+    pub(crate) spread: Spread,
+    /// Sites that were not learned from, of the topic and of kinds not learned from.
+    pub(crate) sites: Vec<HeldOutSite>,
+}
+
+/// A sigmoid, and how badly it fits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct SigmoidFit {
+    pub(super) slope: f64,
+    pub(super) base: f64,
+    /// Weighted negative log-likelihood, with the penalty of the prior.
+    pub(super) loss: f64,
+}
+
+/// Strength of a learned prior, in the curvature that target sites add: a dozen examples weigh about as
+/// much.
+const LEARNED_STRENGTH: f64 = 10.0;
+
+/// Number of pages after which the confidence of a site is fitted.
+const FITTED_AFTER: [usize; 4] = [1, 2, 3, 5];
+
+// === impl TopicPrior ===
+
+impl TopicPrior {
+    /// Scores are log-odds. Weak: for classifiers of other scales, and before anything was learned.
+    pub(crate) const NONE: Self = Self {
+        slope: 1.0,
+        base: 0.0,
+        gamma: 0.8,
+        gap: 0.0,
+        strength: 1e-2,
+    };
+
+    /// The γ that are tried.
+    pub(super) const GAMMAS: [f64; 6] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+    /// Learns from topics, each of which has the same weight; none without any.
+    #[must_use]
+    pub(crate) fn learn(topics: &[JudgedTopic]) -> Option<Self> {
+        let gaps = topics
+            .iter()
+            .filter_map(|topic| Some(topic.spread.targets? - topic.spread.top_others));
+        let gaps: Vec<f64> = gaps.collect();
+        if gaps.is_empty() {
+            return None;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "there are few topics")]
+        let gap = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let fits = Self::GAMMAS.map(|gamma| {
+            let points: Vec<(f64, bool, f64)> = topics
+                .iter()
+                .flat_map(|topic| topic.points(gap, gamma))
+                .collect();
+            (gamma, SigmoidFit::of(&points, &Self::NONE))
+        });
+        let best = fits
+            .into_iter()
+            .min_by(|one, other| one.1.loss.total_cmp(&other.1.loss));
+        let (gamma, fit) = best?;
+        (fit.slope > 0.0).then_some(Self {
+            slope: fit.slope,
+            base: fit.base,
+            gamma,
+            gap,
+            strength: LEARNED_STRENGTH,
+        })
+    }
+
+    /// Whether it comes from topics.
+    #[must_use]
+    pub(crate) fn is_learned(&self) -> bool {
+        self.strength > Self::NONE.strength
+    }
+
+    /// Whether all numbers are finite and in range.
+    #[must_use]
+    pub(crate) fn is_sound(&self) -> bool {
+        [self.slope, self.base, self.gap]
+            .iter()
+            .all(|number| number.is_finite())
+            && self.slope > 0.0
+            && (0.0..=1.0).contains(&self.gamma)
+            && self.strength > 0.0
+            && self.strength.is_finite()
+    }
+}
+
+// === impl JudgedTopic ===
+
+impl JudgedTopic {
+    /// Values, classes and weights of its sites: all targets together weigh π, all others 1 − π.
+    fn points(&self, gap: f64, gamma: f64) -> Vec<(f64, bool, f64)> {
+        let anchor = self.spread.anchor(gap);
+        let mut points = Vec::new();
+        for pages in FITTED_AFTER {
+            let damped = self.sites.iter().filter_map(|site| {
+                let value = site.damped(anchor, gamma, pages)?;
+                Some((value, site.is_target, 1.0))
+            });
+            points.extend(damped);
+        }
+        let weight_of = |wanted: bool, share: f64| {
+            let of_class = points.iter().filter(|(_, is_target, _)| *is_target == wanted);
+            let weight: f64 = of_class.map(|(_, _, weight)| weight).sum();
+            share / weight.max(1.0)
+        };
+        let (target, other) = (
+            weight_of(true, TARGET_SHARE),
+            weight_of(false, 1.0 - TARGET_SHARE),
+        );
+        for (_, is_target, weight) in &mut points {
+            *weight = if *is_target { target } else { other };
+        }
+        points
+    }
+}
+
+// === impl SigmoidFit ===
+
+impl SigmoidFit {
+    /// Maximum a posteriori by Newton's method, of values with their class and weight. The prior keeps
+    /// the slope finite where the classes do not overlap.
+    pub(super) fn of(points: &[(f64, bool, f64)], prior: &TopicPrior) -> Self {
+        // A prior that was learned is in units of the scores; otherwise their scale is unknown.
+        let unit = if prior.is_learned() {
+            1.0
+        } else {
+            deviation(points).max(1e-9)
+        };
+        let goal = (prior.slope * unit, prior.base);
+        let strength = prior.strength;
+        let (mut slope, mut base) = goal;
+        for _ in 0..100 {
+            let mut gradient = (strength * (slope - goal.0), strength * (base - goal.1));
+            let mut curvature = (strength, 0.0, strength);
+            for (value, is_target, weight) in points {
+                let value = value / unit;
+                let predicted = sigmoid(slope * value + base);
+                let error = weight * (predicted - f64::from(u8::from(*is_target)));
+                let bend = weight * predicted * (1.0 - predicted);
+                gradient.0 += error * value;
+                gradient.1 += error;
+                curvature.0 += bend * value * value;
+                curvature.1 += bend * value;
+                curvature.2 += bend;
+            }
+            let determinant = curvature.0 * curvature.2 - curvature.1 * curvature.1;
+            if determinant <= f64::MIN_POSITIVE {
+                break;
+            }
+            let step = (
+                (curvature.2 * gradient.0 - curvature.1 * gradient.1) / determinant,
+                (curvature.0 * gradient.1 - curvature.1 * gradient.0) / determinant,
+            );
+            // Newton steps can be too large where the classes hardly overlap.
+            let leap = step.0.abs().max(step.1.abs()).max(1.0);
+            slope -= step.0 / leap;
+            base -= step.1 / leap;
+            if step.0.abs().max(step.1.abs()) < 1e-9 {
+                break;
+            }
+        }
+        let penalty = strength / 2.0 * ((slope - goal.0).powi(2) + (base - goal.1).powi(2));
+        let losses = points.iter().map(|(value, is_target, weight)| {
+            let log_odds = slope * value / unit + base;
+            let for_truth = if *is_target { log_odds } else { -log_odds };
+            // ln(1 + e^−x), without overflow.
+            weight * ((-for_truth).max(0.0) + (-for_truth.abs()).exp().ln_1p())
+        });
+        Self {
+            slope: slope / unit,
+            base,
+            loss: losses.sum::<f64>() + penalty,
+        }
+    }
+}
+
+/// The weight of all other sites beside targets that weigh 1, if targets are this share.
+pub(super) fn odds_weight(target_share: f64) -> f64 {
+    (1.0 - target_share) / target_share
+}
+
+fn sigmoid(log_odds: f64) -> f64 {
+    1.0 / (1.0 + (-log_odds).exp())
+}
+
+fn deviation(points: &[(f64, bool, f64)]) -> f64 {
+    let total: f64 = points.iter().map(|(_, _, weight)| weight).sum();
+    let mean: f64 = points.iter().map(|(value, _, weight)| value * weight).sum();
+    let mean = mean / total;
+    let squares = points
+        .iter()
+        .map(|(value, _, weight)| weight * (value - mean).powi(2));
+    (squares.sum::<f64>() / total).sqrt()
+}
