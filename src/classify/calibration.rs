@@ -129,7 +129,9 @@ impl Spread {
     #[must_use]
     pub(crate) fn of(sites: &[HeldOutSite]) -> Option<Self> {
         let scores = |of_targets: bool| {
-            let of_class = sites.iter().filter(move |site| site.is_target == of_targets);
+            let of_class = sites
+                .iter()
+                .filter(move |site| site.is_target == of_targets);
             of_class.filter_map(HeldOutSite::score)
         };
         let mut others: Vec<f64> = scores(false).collect();
@@ -218,9 +220,7 @@ impl Calibration {
         self.p_err = shared.clamp(MIN_ERROR, MAX_ERROR);
         self.kind_errors = PageKind::ALL.map(|kind| {
             let pulled = match self.error(sites, Some(kind)) {
-                Some((own, weight)) => {
-                    (own * weight + shared * INERTIA) / (weight + INERTIA)
-                }
+                Some((own, weight)) => (own * weight + shared * INERTIA) / (weight + INERTIA),
                 None => shared,
             };
             pulled.clamp(MIN_ERROR, MAX_ERROR)
@@ -294,7 +294,9 @@ impl Calibration {
     /// Whether all numbers are finite and in range.
     pub(super) fn is_sound(&self) -> bool {
         let is_error = |error: &f64| (0.0..0.5).contains(error);
-        [self.anchor, self.slope, self.base].iter().all(|number| number.is_finite())
+        [self.anchor, self.slope, self.base]
+            .iter()
+            .all(|number| number.is_finite())
             && (0.0..=1.0).contains(&self.gamma)
             && self.kind_errors.iter().all(is_error)
             && is_error(&self.p_err)
@@ -341,7 +343,10 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + part * (sorted[above] - sorted[below]))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "there are fewer than 2^53 sites")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "there are fewer than 2^53 sites"
+)]
 fn count(number: usize) -> f64 {
     number as f64
 }

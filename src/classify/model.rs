@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::web::{
-    EvidenceRule, ModelFingerprint, PageConfidence, PageKind, PageTerms, SiteConfidence, TellingWord,
-    TellingWords, TermNumber, TermNumbers,
+    EvidenceRule, ModelFingerprint, PageConfidence, PageKind, PageTerms, SiteConfidence,
+    TellingWord, TellingWords, TermNumber, TermNumbers,
 };
 
 use super::calibration::Calibration;
-use super::evidence::SiteEvidence;
 use super::centroid::CentroidClassifier;
+use super::evidence::SiteEvidence;
 use super::linear::LinearClassifier;
 use super::vector::{Feature, PageVector};
 use super::vocabulary::Vocabulary;

@@ -129,7 +129,9 @@ impl JudgedTopic {
             points.extend(damped);
         }
         let weight_of = |wanted: bool, share: f64| {
-            let of_class = points.iter().filter(|(_, is_target, _)| *is_target == wanted);
+            let of_class = points
+                .iter()
+                .filter(|(_, is_target, _)| *is_target == wanted);
             let weight: f64 = of_class.map(|(_, _, weight)| weight).sum();
             share / weight.max(1.0)
         };

@@ -19,9 +19,7 @@ use crate::classify::TopicPrior;
 use crate::config::{Settings, TrainingSettings};
 use crate::fetch::Fetcher;
 use crate::parse::ParseLimits;
-use crate::training::{
-    Corpus, CorpusSite, Deal, DealtSites, Outcome, fit_model_from, learn_prior,
-};
+use crate::training::{Corpus, CorpusSite, Deal, DealtSites, Outcome, fit_model_from, learn_prior};
 use crate::web::{SiteId, SiteVisit, Verdict};
 
 /// An evaluation in the open world.

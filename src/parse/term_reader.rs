@@ -423,13 +423,22 @@ mod tests {
                 |at: u32| char::from(b'a' + u8::try_from(number / 13_usize.pow(at) % 13).unwrap());
             (0..6).map(letter).collect::<String>()
         };
-        let text: Vec<String> = (0..MAX_SPELLINGS + 100).map(word).collect();
-        let html = format!("<html lang=x><plaintext>{} 17 {}", text.join(" "), word(0));
+        let html = |from: usize| {
+            let text: Vec<String> = (from..from + MAX_SPELLINGS + 100).map(word).collect();
+            format!(
+                "<html lang=x><plaintext>{} 17 {}",
+                text.join(" "),
+                word(from)
+            )
+        };
         let mut reader = TermReader::new(Counter::default());
-        let terms = reader.count(&page(&html));
+        let terms = reader.count(&page(&html(0)));
         assert_eq!(terms.iter().len(), MAX_SPELLINGS);
+        assert_eq!(reader.counts.capacity(), 0, "counts are of one page");
+        assert!(reader.spellings.len() <= MAX_REMEMBERED);
+        let _ = reader.count(&page(&html(2 * MAX_SPELLINGS)));
         let kept = (reader.spellings.capacity(), reader.counts.capacity());
-        assert_eq!(kept, (0, 0), "all is forgotten when the page is read");
+        assert_eq!(kept, (0, 0), "all is forgotten where it becomes too much");
         let first = terms.iter().next().unwrap();
         assert_eq!(
             first.1.iter().sum::<u32>(),

@@ -167,9 +167,15 @@ fn shared_terms(mut sites: Vec<CountedSite>, lexicon: &Lexicon) -> CountedSites 
 pub(super) fn shared_pages(sites: &[&CorpusSite], terms: usize) -> Vec<Vec<CountedPage>> {
     let mut in_order: Vec<&&CorpusSite> = sites.iter().collect();
     in_order.sort_by_key(|site| site.group);
-    let groups = GroupCounts::of(in_order.iter().map(|site| (site.group, &*site.pages)), terms);
+    let groups = GroupCounts::of(
+        in_order.iter().map(|site| (site.group, &*site.pages)),
+        terms,
+    );
     let ids: Vec<Option<TermId>> = groups.shared().collect();
-    sites.iter().map(|site| renumber(&site.pages, &ids)).collect()
+    sites
+        .iter()
+        .map(|site| renumber(&site.pages, &ids))
+        .collect()
 }
 
 /// In how many groups of sites each term occurs.

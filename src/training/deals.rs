@@ -171,9 +171,8 @@ impl<'a> Blocks<'a> {
         let all = 0..self.sites.sites.len();
         let (own, elsewhere): (Vec<usize>, Vec<usize>) =
             all.partition(|at| self.block_of(*at) == Some(block));
-        let (learned, judged): (Vec<usize>, Vec<usize>) = own
-            .into_iter()
-            .partition(|at| groups.contains(&group(at)));
+        let (learned, judged): (Vec<usize>, Vec<usize>) =
+            own.into_iter().partition(|at| groups.contains(&group(at)));
         let known: BTreeSet<u32> = judged.iter().map(group).collect();
         let is_apart = |at: &usize| !known.contains(&group(at)) && !groups.contains(&group(at));
         let is_example = |at: &usize| self.sites.label(*at) == Some(topic);

@@ -88,9 +88,8 @@ impl FittedPages {
         for site in &sites {
             classes[usize::from(site.is_target())] += weight_in_class(site);
         }
-        let share = |site: &ExampleSite<'_>| {
-            weight_in_class(site) / classes[usize::from(site.is_target())]
-        };
+        let share =
+            |site: &ExampleSite<'_>| weight_in_class(site) / classes[usize::from(site.is_target())];
         let shares: Vec<f64> = sites.iter().map(share).collect();
         let limits = VocabularyLimits {
             terms: settings.vocabulary,
@@ -279,11 +278,7 @@ pub(super) fn learn_without_suspects(
 // === impl LearnedPages ===
 
 impl LearnedPages {
-    fn learn(
-        lexicon: &Lexicon,
-        sites: &[ExampleSite<'_>],
-        settings: &TrainingSettings,
-    ) -> Self {
+    fn learn(lexicon: &Lexicon, sites: &[ExampleSite<'_>], settings: &TrainingSettings) -> Self {
         let folds = folds(sites, settings.folds, settings.seed);
         let held_out = match &folds {
             Some(folds) => held_out_sites(lexicon, sites, folds, settings),
@@ -343,11 +338,7 @@ fn held_out_sites(
 
 /// How sites would have been judged with a threshold, had their pages been read in
 /// breadth-first order.
-fn simulate(
-    sites: &[HeldOutSite],
-    calibration: &Calibration,
-    p_threshold: f64,
-) -> Vec<Outcome> {
+fn simulate(sites: &[HeldOutSite], calibration: &Calibration, p_threshold: f64) -> Vec<Outcome> {
     let thresholds = Thresholds {
         p_threshold,
         ..THRESHOLDS

@@ -39,7 +39,9 @@ pub(crate) fn learn_prior(
         let topics = sites.topics().into_iter();
         deals.extend(topics.filter_map(|topic| blocks.deal(topic, examples)));
     }
-    let judged = deals.par_iter().filter_map(|deal| judge(corpus, sites, deal, settings));
+    let judged = deals
+        .par_iter()
+        .filter_map(|deal| judge(corpus, sites, deal, settings));
     TopicPrior::learn(&judged.collect::<Vec<_>>())
 }
 

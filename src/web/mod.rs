@@ -69,5 +69,7 @@ pub(crate) use url::{CANONICAL_FORM, PageKey, UrlError};
 pub use url::{PageUrl, Scheme};
 pub(crate) use verdict::UndecidedKind;
 pub use verdict::{UndecidedReason, Verdict};
+pub use visit::{
+    EvidenceRule, PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords,
+};
 pub(crate) use visit::{FoundLink, VisitCost};
-pub use visit::{EvidenceRule, PageKind, PageStep, Purpose, SiteReport, SiteVisit, TellingWord, TellingWords};

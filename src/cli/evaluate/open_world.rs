@@ -92,7 +92,11 @@ pub(super) fn run(
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let rounds = usize::try_from(options.draws)? * topics.len();
-    let priors = if options.blocks == 1 { 1 } else { options.draws * u64::from(options.blocks) };
+    let priors = if options.blocks == 1 {
+        1
+    } else {
+        options.draws * u64::from(options.blocks)
+    };
     let progress = sources::progress_bar(usize::try_from(priors)?, "learning what topics share");
     let priors = world.priors(|| progress.inc(1));
     progress.finish_and_clear();

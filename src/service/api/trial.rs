@@ -14,7 +14,8 @@ use crate::fetch::{ErrorKind, Fetcher};
 use crate::parse::{self, ParseLimits, TermReader};
 use crate::verdicts::WordView;
 use crate::web::{
-    EvidenceRule, FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord, Transfer,
+    EvidenceRule, FetchedPage, PageConfidence, PageKind, PageUrl, SiteConfidence, TellingWord,
+    Transfer,
 };
 
 use super::Api;
