@@ -62,7 +62,7 @@ fn reading_ends_when_the_site_is_sure_enough() {
         assert_eq!(asked, ["/", "/a"], "no page more than needed");
         assert_eq!(report.verdict, verdict);
         assert_eq!(report.stop_reason, StopReason::Confident);
-        assert_eq!((report.frozen_after, report.cost.pages), (Some(2), 2));
+        assert_eq!((report.decided_after, report.cost.pages), (Some(2), 2));
         let certainty = report.confidence.get().max(report.confidence.complement());
         assert!(certainty >= 0.99, "{certainty}");
         assert_eq!(report.model, model().fingerprint());
@@ -117,7 +117,7 @@ fn near_duplicates_speak_once() {
     );
     assert_eq!(report.stop_reason, StopReason::Exhausted);
     assert_eq!(
-        (report.verdict, report.frozen_after),
+        (report.verdict, report.decided_after),
         (Verdict::Relevant, None)
     );
     assert!(report.confidence.get() < 0.99);
@@ -371,7 +371,7 @@ fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
     };
     let report = visit(&web, visit_for(Purpose::VerdictAndLinks), settings);
     assert_eq!(report.verdict, Verdict::Relevant);
-    assert_eq!(report.frozen_after, Some(2));
+    assert_eq!(report.decided_after, Some(2));
     // By hand, with confidences near 1 and 0: the pages weigh 1, 2 + 1, 0 + 1 and 1, and
     // 1 + 3 + 1 = 5 is not enough, 6 is not, 7 would be: all five are read.
     assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"]);
@@ -429,7 +429,7 @@ fn pages_are_read_in_the_order_that_the_crawler_is_given() {
         let web = Arc::new(web);
         let planned = visit_for(Purpose::VerdictAndLinks);
         let report = visit_by(&web, planned, InternalSettings::default(), page_ordering);
-        assert_eq!(report.frozen_after, Some(2));
+        assert_eq!(report.decided_after, Some(2));
         web.asked()
     };
     let links_first = ["/", "/a", "/links.html", "/b"];
