@@ -28,7 +28,7 @@ const MAGIC: &[u8; 16] = b"sitescout model\n";
 
 /// Incremented whenever an existing model would be read, or would judge, differently: also when
 /// terms, weights or kinds of page change their meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
 

@@ -496,7 +496,7 @@ fn unusable_models_are_refused_with_what_to_do() {
     for (bytes, wanted) in [
         (
             newer,
-            "the model has format 9, this sitescout reads format 1; train it again",
+            "the model has format 9, this sitescout reads format 2; train it again",
         ),
         (flipped, "the model is damaged (its checksum is wrong)"),
         (cut, "the model is damaged (its length is wrong)"),
