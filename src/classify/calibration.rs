@@ -495,15 +495,19 @@ mod tests {
 
     #[test]
     fn a_strong_prior_wins_with_few_sites_and_loses_with_many() {
+        let prior = TopicPrior {
+            slope: 0.3,
+            ..LEARNED
+        };
         let anchor = Spread::of(&overlapping(1)).unwrap().anchor(0.0);
-        let of_prior = sigmoid(LEARNED.base + LEARNED.slope * (1.0 - anchor));
-        let of_many = |prior| Calibration::fit(&overlapping(5000), prior).confidence(1.0);
+        let of_prior = sigmoid(prior.base + prior.slope * (1.0 - anchor));
+        let of_many = |prior: &_| Calibration::fit(&overlapping(5000), prior).confidence(1.0);
         let seen = of_many(&TopicPrior::NONE).get();
         assert!((of_prior - seen).abs() > 0.1, "{of_prior} {seen}");
-        let few = Calibration::fit(&overlapping(1), &LEARNED).confidence(1.0);
+        let few = Calibration::fit(&overlapping(1), &prior).confidence(1.0);
         let (to_prior, to_seen) = ((few.get() - of_prior).abs(), (few.get() - seen).abs());
         assert!(to_prior < to_seen / 2.0, "{few:?} {of_prior} {seen}");
-        let many = of_many(&LEARNED).get();
+        let many = of_many(&prior).get();
         assert!((many - seen).abs() < 0.02, "{many} {seen}");
     }
 
