@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::web::{Language, PageKind, SiteId};
 
 use super::example::{CountedPage, TermId};
+use super::topic_prior::TopicPrior;
 
 const MAGIC: &[u8; 16] = b"sitescout terms\n";
 
@@ -36,13 +37,15 @@ const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
 /// [`super::example::weighted_count`] is bounded by 655,350.
 const MAX_COUNT: u32 = 1 << 24;
 
-/// Sites as counts of terms, without a lexicon.
+/// Sites as counts of terms, without a lexicon, and what was learned over the topics among them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CountedSites {
     /// In the order of their bytes; the ids of pages are indices of it.
     pub(crate) terms: Vec<Box<str>>,
     /// By host.
     pub(crate) sites: Vec<CountedSite>,
+    /// None if no topic had sites enough.
+    pub(crate) prior: Option<TopicPrior>,
 }
 
 /// A site of no topic in particular.
@@ -90,6 +93,7 @@ const SENSELESS: BackgroundFileError = BackgroundFileError::Damaged("its content
 struct StoredSites {
     terms: Vec<Box<str>>,
     sites: Vec<StoredSite>,
+    prior: Option<TopicPrior>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +125,7 @@ impl CountedSites {
         let stored = StoredSites {
             terms: self.terms.clone(),
             sites: self.sites.iter().map(StoredSite::of).collect(),
+            prior: self.prior,
         };
         let payload =
             postcard::to_stdvec(&stored).expect("plain numbers and texts can be written to memory");
@@ -177,9 +182,11 @@ impl StoredSites {
         let sites: Vec<CountedSite> = sites.collect::<Option<_>>()?;
         let ascend = sites.is_sorted_by(|one, other| one.site < other.site);
         let are_numbered = (sites.iter()).all(|site| (site.group as usize) < sites.len());
-        (ascend && are_numbered).then_some(CountedSites {
+        let is_sound = self.prior.is_none_or(|prior| prior.is_sound());
+        (ascend && are_numbered && is_sound).then_some(CountedSites {
             terms: self.terms,
             sites,
+            prior: self.prior,
         })
     }
 }
@@ -307,6 +314,7 @@ mod tests {
             CountedSites {
                 terms: terms.map(Box::from).to_vec(),
                 sites: sites.collect(),
+                prior: (number % 2 == 1).then_some(TopicPrior::NONE),
             }
         })
     }

@@ -14,7 +14,7 @@ use crate::classify::{CountedPage, CountedSite};
 use crate::config::Settings;
 use crate::fetch::Archive;
 use crate::telemetry::grouped;
-use crate::training::{Background, Extension, Labels};
+use crate::training::{Background, DealtSites, Extension, Labels, learn_prior};
 use crate::web::SiteId;
 
 use super::ExitCode;
@@ -35,8 +35,9 @@ Examples:
   sitescout background make --warc a.warc.gz b.warc.gz --labels a.tsv b.tsv --out background.bin
 
 Labels have one line for each host, as for `train`: host, tab, topic, and optionally tab and a
-group. Topics do not matter here. Sites of one group (one owner, one designer, the years of one
-event) count once when it is decided which terms enough groups share.";
+group. Sites of one group (one owner, one designer, the years of one event) count once when it is
+decided which terms enough groups share. From topics with more than three groups is learned how
+confidence grows with what pages say: topics with few examples begin with that.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -133,7 +134,15 @@ fn run_make(make: &Make, settings: &Settings) -> anyhow::Result<()> {
          more owners"
     );
     report_alone(&extension);
-    write(&make.out, &background)
+    let sites = DealtSites::new(&corpus.sites, [], corpus.lexicon.len());
+    let prior = learn_prior(&corpus, &sites, &settings.training);
+    if prior.is_none() {
+        complain(
+            "sitescout: no topic among the labels has more than three groups of sites: confidences of \
+             topics with few examples will be rough",
+        );
+    }
+    write(&make.out, &background.with_prior(prior))
 }
 
 fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {

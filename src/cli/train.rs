@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::classify::SiteModel;
 use crate::config::{Settings, TopicDefinition};
 use crate::store::{Opinion, StoreError};
-use crate::training::{Card, Labels, OTHER, Validation, fit_model};
+use crate::training::{Card, Labels, OTHER, Validation, fit_model_from};
 use crate::web::SiteId;
 
 use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, TOPIC_FILE, Web, WebSource};
@@ -129,9 +129,23 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     );
     read.warn_if_few(&topic.name);
     let examples = corpus.examples(&topic.name);
-    let (model, validation) =
-        fit_model(&topic.name, &corpus.lexicon, &examples, &settings.training);
+    let (model, validation) = fit_model_from(
+        &background.prior(),
+        &topic.name,
+        &corpus.lexicon,
+        &examples,
+        &settings.training,
+    );
     warn_if_unreliable(&model, &validation);
+    let suspects = corpus.hosts_of_examples(&validation.suspects);
+    if !suspects.is_empty() {
+        complain(&format!(
+            "sitescout: left out of the background, because they look like sites of `{}`: {}; label those \
+             that are not as `{OTHER}`",
+            topic.name,
+            suspects.join(", ")
+        ));
+    }
     let card = Card {
         model: &model,
         description: &topic.description,
@@ -186,9 +200,9 @@ fn warn_if_unreliable(model: &SiteModel, validation: &Validation) {
     }
     if model.calibration().knows_nothing() {
         complain(&format!(
-            "sitescout: on sites held out, pages of `{}` are recognised no better than at \
-             random; the model is written, but label more sites, of the topic and of others, \
-             before you use it",
+            "sitescout: the examples of `{}` have nothing in common that other sites do not have: held \
+             out, their pages are recognised no better than at random; the model is written, but look \
+             whether all of them are of one topic, or label more, before you use it",
             model.topic()
         ));
     }

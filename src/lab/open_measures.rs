@@ -58,6 +58,51 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// The sites found relevant with a confidence in one range.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FindsInRange {
+    /// The lower end of the range; its width is 0.1.
+    pub from: f64,
+    /// Their number, mean over draws.
+    pub finds: f64,
+    /// Their mean confidence.
+    pub confidence: f64,
+    /// The share of them that is of the topic.
+    pub share_of_targets: f64,
+}
+
+/// How well confidences of finds tell what share of them is of the topic. Most sites are easily judged
+/// irrelevant, and would hide that.
+#[must_use]
+pub fn reliability(results: &[OpenResult]) -> Vec<FindsInRange> {
+    let mut ranges = [0.5, 0.6, 0.7, 0.8, 0.9].map(|from| FindsInRange {
+        from,
+        ..FindsInRange::default()
+    });
+    for result in results {
+        let finds = result.draws.iter().flatten().map(|judged| &judged.outcome);
+        for find in finds.filter(|outcome| outcome.is_relevant) {
+            let confidence = find.confidence.get();
+            let range = ranges.iter_mut().rev();
+            let Some(range) = { range }.find(|range| confidence >= range.from) else {
+                continue;
+            };
+            #[allow(clippy::cast_precision_loss, reason = "there are few draws")]
+            let weight = 1.0 / result.draws.len() as f64;
+            range.finds += weight;
+            range.confidence += weight * confidence;
+            range.share_of_targets += weight * f64::from(u8::from(find.is_target));
+        }
+    }
+    let ranges = ranges.into_iter().filter(|range| range.finds > 0.0);
+    let ranges = ranges.map(|range| FindsInRange {
+        confidence: range.confidence / range.finds,
+        share_of_targets: range.share_of_targets / range.finds,
+        ..range
+    });
+    ranges.collect()
+}
+
 // === impl OpenMeasures ===
 
 impl OpenMeasures {
@@ -344,6 +389,33 @@ mod tests {
             precision.low < 0.001 && precision.high > 0.999,
             "{precision:?}"
         );
+    }
+
+    /// By hand: finds of 0.95 (right), 0.91 (wrong) and 0.62 (right) in the first of two draws, one of
+    /// 0.97 (right) in the second. From 0.9: 3 / 2 finds, of which two thirds are right.
+    #[test]
+    fn finds_are_counted_by_their_confidence() {
+        let draw = |sites: &[(f64, bool)]| {
+            let sites = sites.iter();
+            sites
+                .map(|(confidence, is_target)| judged(*confidence, *is_target))
+                .collect::<Vec<_>>()
+        };
+        let result = OpenResult {
+            topic: "a".to_owned(),
+            suspects: BTreeMap::new(),
+            draws: vec![
+                draw(&[(0.95, true), (0.91, false), (0.62, true), (0.3, true)]),
+                draw(&[(0.97, true)]),
+            ],
+        };
+        let ranges = reliability(&[result]);
+        let froms: Vec<f64> = ranges.iter().map(|range| range.from).collect();
+        assert_eq!(froms, [0.6, 0.9]);
+        assert!((ranges[0].finds - 0.5).abs() < 1e-12);
+        assert!((ranges[1].finds - 1.5).abs() < 1e-12);
+        assert!((ranges[1].share_of_targets - 2.0 / 3.0).abs() < 1e-12);
+        assert!((ranges[1].confidence - 2.83 / 3.0).abs() < 1e-12);
     }
 
     proptest! {

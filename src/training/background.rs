@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classify::{
-    BackgroundFileError, CountedPage, CountedSite, CountedSites, Lexicon, TermId,
+    BackgroundFileError, CountedPage, CountedSite, CountedSites, Lexicon, TermId, TopicPrior,
 };
 use crate::web::{SiteId, TermNumbers};
 
@@ -70,6 +70,19 @@ impl Background {
         &self.counted.sites
     }
 
+    /// What was learned over topics, to begin a new one with.
+    #[must_use]
+    pub(crate) fn prior(&self) -> TopicPrior {
+        self.counted.prior.unwrap_or(TopicPrior::NONE)
+    }
+
+    /// The same sites with another prior.
+    #[must_use]
+    pub(crate) fn with_prior(mut self, prior: Option<TopicPrior>) -> Self {
+        self.counted.prior = prior;
+        self
+    }
+
     /// The terms, in the order of their bytes; the ids of pages are indices of it.
     #[must_use]
     pub(crate) fn terms(&self) -> &[Box<str>] {
@@ -112,7 +125,10 @@ impl Background {
             ..site.clone()
         });
         let all: Vec<CountedSite> = old.chain(further).collect();
-        let counted = shared_terms(all, &terms);
+        let counted = CountedSites {
+            prior: self.counted.prior,
+            ..shared_terms(all, &terms)
+        };
         let kept: BTreeSet<&SiteId> = counted.sites.iter().map(|site| &site.site).collect();
         let (added, alone) = is_new.into_iter().partition(|site| kept.contains(site));
         (extension.added, extension.alone) = (added, alone);
@@ -158,6 +174,7 @@ fn shared_terms(mut sites: Vec<CountedSite>, lexicon: &Lexicon) -> CountedSites 
     CountedSites {
         terms: terms.collect(),
         sites,
+        prior: None,
     }
 }
 

@@ -95,6 +95,16 @@ impl Card<'_> {
                 languages(&sites)
             )?;
         }
+        let suspects = self.corpus.hosts_of_examples(&self.validation.suspects);
+        if !suspects.is_empty() {
+            let suspects: Vec<String> = suspects.iter().map(|host| format!("`{host}`")).collect();
+            writeln!(
+                card,
+                "\nLeft out of the background, because they look like sites of the topic: {}. Label those \
+                 that are not as `other`.",
+                suspects.join(", ")
+            )?;
+        }
         writeln!(
             card,
             "\nPages are taken breadth first from the homepage. Left out: {} sites without an \

@@ -234,6 +234,13 @@ impl Corpus {
         }
     }
 
+    /// The hosts of [`Corpus::examples`] at these places.
+    #[must_use]
+    pub(crate) fn hosts_of_examples(&self, places: &[usize]) -> Vec<&str> {
+        let sites: Vec<&CorpusSite> = self.sites.iter().chain(&self.background).collect();
+        places.iter().map(|at| sites[*at].site.as_str()).collect()
+    }
+
     /// The labelled sites as examples of one topic and of everything else, then the background.
     #[must_use]
     pub fn examples(&self, topic: &str) -> Vec<ExampleSite<'_>> {

@@ -1,6 +1,7 @@
 //! `sitescout evaluate classifier --open-world`: how well verdicts hold for sites of kinds that nobody
 //! labelled.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::cli::ExitCode;
 use crate::cli::sources;
 use crate::cli::terminal::{complain, sanitized_json};
 use crate::config::Settings;
-use crate::lab::{Interval, OpenMeasures, OpenResult, OpenWorld};
+use crate::lab::{Interval, OpenMeasures, OpenResult, OpenWorld, reliability};
 use crate::web::SiteId;
 
 #[derive(Debug, Args)]
@@ -128,6 +129,12 @@ pub(super) fn run(
     }
     if !as_json {
         print_means(&mut out, &tables, settings.training.seed)?;
+        for table in &tables {
+            table.print_reliability(&mut out)?;
+        }
+        for table in &tables {
+            table.print_suspects(&mut out)?;
+        }
     }
     out.flush()?;
     Ok(ExitCode::Success)
@@ -157,6 +164,44 @@ impl Table {
         writeln!(out)
     }
 
+    fn print_reliability(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "\nfinds by confidence, from {} groups: number in a draw, mean confidence, share that is of \
+             the topic",
+            self.examples
+        )?;
+        for range in reliability(&self.results) {
+            writeln!(
+                out,
+                "from {:.1} {:>8.1} {:>8.3} {:>8.3}",
+                range.from, range.finds, range.confidence, range.share_of_targets
+            )?;
+        }
+        Ok(())
+    }
+
+    fn print_suspects(&self, out: &mut impl Write) -> io::Result<()> {
+        for result in self
+            .results
+            .iter()
+            .filter(|result| !result.suspects.is_empty())
+        {
+            let mut suspects: Vec<(&SiteId, &usize)> = result.suspects.iter().collect();
+            suspects.sort_by_key(|(site, draws)| (Reverse(**draws), *site));
+            let suspects = suspects.iter();
+            let suspects = suspects.map(|(site, draws)| format!("{site} ({draws})"));
+            writeln!(
+                out,
+                "\nlooked like `{}`, from {} groups, and left out of the background (in as many draws): {}",
+                result.topic,
+                self.examples,
+                suspects.collect::<Vec<_>>().join(", ")
+            )?;
+        }
+        Ok(())
+    }
+
     fn print_json(&self, out: &mut impl Write, seed: u64) -> io::Result<()> {
         for result in &self.results {
             let values = result.measures().values();
@@ -165,6 +210,11 @@ impl Table {
                 .map(|(name, value)| (name.to_owned(), json!(value)))
                 .collect();
             object.insert("topic".to_owned(), json!(result.topic));
+            let suspects = result.suspects.iter();
+            let suspects: Map<String, Value> = suspects
+                .map(|(site, draws)| (site.to_string(), json!(draws)))
+                .collect();
+            object.insert("suspects".to_owned(), json!(suspects));
             object.insert("examples".to_owned(), json!(self.examples));
             writeln!(out, "{}", sanitized_json(&Value::Object(object)))?;
         }
@@ -176,6 +226,15 @@ impl Table {
         };
         let mut object: Map<String, Value> = named.map(with_ends).collect();
         object.insert("topic".to_owned(), json!("mean"));
+        let ranges = reliability(&self.results).into_iter().map(|range| {
+            json!({
+                "from": range.from,
+                "finds": range.finds,
+                "confidence": range.confidence,
+                "share_of_targets": range.share_of_targets,
+            })
+        });
+        object.insert("reliability".to_owned(), ranges.collect());
         object.insert("examples".to_owned(), json!(self.examples));
         writeln!(out, "{}", sanitized_json(&Value::Object(object)))?;
         out.flush()
