@@ -5,6 +5,8 @@
 //! it is learned from topics whose sites are labelled, each learned from a few of them, and judged
 //! on the others.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::calibration::{HeldOutSite, Spread, TARGET_SHARE};
@@ -21,6 +23,16 @@ pub(crate) struct TopicPrior {
     pub(super) gap: f64,
     /// Strength of the prior: the curvature of its penalty.
     pub(super) strength: f64,
+}
+
+impl fmt::Display for TopicPrior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "log-odds {} at the anchor and {} per score above it, gamma {}, gap {}",
+            self.base, self.slope, self.gamma, self.gap
+        )
+    }
 }
 
 /// A topic that was learned from some of its sites, and the scores of others.

@@ -253,6 +253,7 @@ fn show_all(
             "pages": summary.pages,
             "terms": summary.terms,
             "languages": summary.languages,
+            "learned_over_topics": background.prior(),
             "hosts": hosts.collect::<Vec<_>>(),
         });
         writeln!(out, "{}", sanitized_json(&shown))?;
@@ -271,6 +272,10 @@ fn show_all(
         "languages of pages: {}",
         languages.collect::<Vec<_>>().join(", ")
     )?;
+    match background.prior() {
+        Some(prior) => writeln!(out, "learned over topics: {prior}")?,
+        None => writeln!(out, "learned over topics: nothing, none had sites enough")?,
+    }
     writeln!(out, "{origin}, format {}", Background::FORMAT)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
 
-use crate::classify::SiteModel;
+use crate::classify::{SiteModel, TopicPrior};
 use crate::config::{Settings, TopicDefinition};
 use crate::store::{Opinion, StoreError};
 use crate::training::{Card, Labels, OTHER, Validation, fit_model_from};
@@ -130,7 +130,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
     read.warn_if_few(&topic.name);
     let examples = corpus.examples(&topic.name);
     let (model, validation) = fit_model_from(
-        &background.prior(),
+        &background.prior().unwrap_or(TopicPrior::NONE),
         &topic.name,
         &corpus.lexicon,
         &examples,

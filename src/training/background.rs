@@ -72,8 +72,8 @@ impl Background {
 
     /// What was learned over topics, to begin a new one with.
     #[must_use]
-    pub(crate) fn prior(&self) -> TopicPrior {
-        self.counted.prior.unwrap_or(TopicPrior::NONE)
+    pub(crate) fn prior(&self) -> Option<TopicPrior> {
+        self.counted.prior
     }
 
     /// The same sites with another prior.
