@@ -34,7 +34,7 @@ pub(crate) struct DealtSites<'a> {
 
 /// A division of the labelled sites into blocks.
 #[derive(Debug)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct Division<'a> {
     sites: &'a DealtSites<'a>,
     of_topic: BTreeMap<&'a str, usize>,
     of_other_group: BTreeMap<u32, usize>,
@@ -100,7 +100,7 @@ impl<'a> DealtSites<'a> {
 
     /// Divides the labelled sites.
     #[must_use]
-    pub(crate) fn divide(&'a self, blocks: usize, seed: u64) -> Blocks<'a> {
+    pub(crate) fn divide(&'a self, blocks: usize, seed: u64) -> Division<'a> {
         let mut random = Xoshiro256Plus::seed_from_u64(seed);
         let blocks = blocks.max(1);
         let mut topics: Vec<&str> = self.topics().into_iter().collect();
@@ -108,7 +108,7 @@ impl<'a> DealtSites<'a> {
         let mut others = self.groups_of(OTHER);
         others.shuffle(&mut random);
         let in_turn = |at: usize| at % blocks;
-        Blocks {
+        Division {
             sites: self,
             of_topic: topics.into_iter().zip((0..).map(in_turn)).collect(),
             of_other_group: others.into_iter().zip((0..).map(in_turn)).collect(),
@@ -141,9 +141,9 @@ impl<'a> DealtSites<'a> {
     }
 }
 
-// === impl Blocks ===
+// === impl Division ===
 
-impl<'a> Blocks<'a> {
+impl<'a> Division<'a> {
     /// The block of a site; none for the background.
     #[must_use]
     pub(crate) fn block_of(&self, place: usize) -> Option<usize> {
