@@ -90,7 +90,7 @@ pub(crate) struct Calibration {
 
 /// Scores of sites of both classes, as far as they place the anchor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct ScoreSpread {
     /// The quantile [`TOP_OTHERS`] of the other sites.
     pub(super) top_others: f64,
     /// The mean of the sites of the topic; none if none was held out.
@@ -122,9 +122,9 @@ impl HeldOutSite {
     }
 }
 
-// === impl Spread ===
+// === impl ScoreSpread ===
 
-impl Spread {
+impl ScoreSpread {
     /// None if no other site has a score.
     #[must_use]
     pub(crate) fn of(sites: &[HeldOutSite]) -> Option<Self> {
@@ -173,7 +173,7 @@ impl Calibration {
     /// Learns from held-out sites, and from what was learned over other topics.
     #[must_use]
     pub(crate) fn fit(sites: &[HeldOutSite], prior: &TopicPrior) -> Self {
-        let Some(spread) = Spread::of(sites) else {
+        let Some(spread) = ScoreSpread::of(sites) else {
             return Self::BLIND;
         };
         let is_scored = |site: &&HeldOutSite| site.score().is_some();
@@ -435,17 +435,17 @@ mod tests {
         let mut sites: Vec<HeldOutSite> = (0..=50)
             .map(|at| home(&[f64::from(at) / 10.0], false))
             .collect();
-        let others_only = Spread::of(&sites).unwrap();
+        let others_only = ScoreSpread::of(&sites).unwrap();
         sites.extend([home(&[6.0], true), home(&[7.8], true)]);
         sites.extend([mute(true), mute(false)]);
-        let spread = Spread::of(&sites).unwrap();
+        let spread = ScoreSpread::of(&sites).unwrap();
         assert!((spread.top_others - 4.9).abs() < 1e-9);
         assert!((spread.mean_of_targets().unwrap() - 6.9).abs() < 1e-9);
         assert!((spread.anchor(100.0) - (4.9 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
         // Without sites of the topic, the gap of other topics stands in.
         assert_eq!(others_only.mean_of_targets(), None);
         assert!((others_only.anchor(3.0) - (4.9 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
-        assert_eq!(Spread::of(&[home(&[1.0], true), mute(false)]), None);
+        assert_eq!(ScoreSpread::of(&[home(&[1.0], true), mute(false)]), None);
     }
 
     /// By hand: 0.98 of the way along two values, and along five (3.92 steps).
@@ -499,7 +499,7 @@ mod tests {
             slope: 0.3,
             ..LEARNED
         };
-        let anchor = Spread::of(&overlapping(1)).unwrap().anchor(0.0);
+        let anchor = ScoreSpread::of(&overlapping(1)).unwrap().anchor(0.0);
         let of_prior = sigmoid(prior.base + prior.slope * (1.0 - anchor));
         let of_many = |prior: &_| Calibration::fit(&overlapping(5000), prior).confidence(1.0);
         let seen = of_many(&TopicPrior::NONE).get();

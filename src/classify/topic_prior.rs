@@ -1,15 +1,15 @@
 //! What was learned over many topics, and holds before a new one is known.
 //!
-//! Five examples of a topic place its scores ([`Spread`](super::calibration::Spread)), but say little about how fast confidence grows
-//! with them, or how much several pages of a site say together. That is much the same for all topics:
-//! it is learned from topics whose sites are labelled, each learned from a few of them, and judged
-//! on the others.
+//! Five examples of a topic place its scores ([`ScoreSpread`](super::calibration::ScoreSpread)), but say
+//! little about how fast confidence grows with them, or how much several pages of a site say together.
+//! That is much the same for all topics: it is learned from topics whose sites are labelled, each learned
+//! from a few of them, and judged on the others.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::calibration::{HeldOutSite, Spread, TARGET_SHARE};
+use super::calibration::{HeldOutSite, ScoreSpread, TARGET_SHARE};
 
 /// What holds for a topic before it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl fmt::Display for TopicPrior {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JudgedTopic {
     /// Where the held-out scores of training lie.
-    pub(crate) spread: Spread,
+    pub(crate) spread: ScoreSpread,
     /// Sites that were not learned from, of the topic and of kinds not learned from.
     pub(crate) sites: Vec<HeldOutSite>,
 }
@@ -266,7 +266,7 @@ mod tests {
     /// of pages: page k scores x (k^γ − (k − 1)^γ) above the anchor. Of the sites at x the share
     /// σ(slope · x + base) is of the topic.
     fn topic(truth: Truth, top_others: f64, gap: f64, sites: u32) -> JudgedTopic {
-        let spread = Spread {
+        let spread = ScoreSpread {
             top_others,
             targets: Some(top_others + gap),
         };

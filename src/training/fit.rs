@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use crate::classify::{
     Calibration, CentroidClassifier, CentroidParams, CountedPage, EvidenceStanding, ExampleSite,
-    HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, Selection,
-    SiteEvidence, SiteModel, Spread, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
+    HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, ScoreSpread,
+    Selection, SiteEvidence, SiteModel, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
 };
 use crate::config::{PageClassifierChoice, TrainingSettings};
 use crate::web::{EvidenceRule, SiteConfidence};
@@ -304,8 +304,8 @@ impl LearnedPages {
     }
 
     /// Where the held-out scores lie.
-    pub(super) fn spread(&self) -> Option<Spread> {
-        Spread::of(&self.held_out)
+    pub(super) fn spread(&self) -> Option<ScoreSpread> {
+        ScoreSpread::of(&self.held_out)
     }
 
     /// The scores of the first pages of sites that were not learned from.
