@@ -380,6 +380,26 @@ mod tests {
         }
     }
 
+    /// A slope of 0 or of NaN would judge all sites alike.
+    #[test]
+    fn a_prior_that_cannot_be_used_is_refused() {
+        let read = |slope| {
+            let payload = postcard::to_stdvec(&StoredSites {
+                terms: Vec::new(),
+                sites: Vec::new(),
+                prior: Some(TopicPrior {
+                    slope,
+                    ..TopicPrior::NONE
+                }),
+            });
+            CountedSites::from_bytes(&sealed(&payload.unwrap()))
+        };
+        assert!(read(1.5).unwrap().prior.is_some());
+        for slope in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(read(slope).is_err(), "{slope}");
+        }
+    }
+
     #[test]
     fn each_rule_of_the_content_is_checked() {
         let page = |language: &str, terms: &[(u32, u32)]| StoredPage {
@@ -394,7 +414,12 @@ mod tests {
         };
         let read = |terms: &[&str], sites| {
             let terms = terms.iter().map(|term| Box::from(*term)).collect();
-            let payload = postcard::to_stdvec(&StoredSites { terms, sites }).unwrap();
+            let payload = postcard::to_stdvec(&StoredSites {
+                terms,
+                sites,
+                prior: None,
+            })
+            .unwrap();
             CountedSites::from_bytes(&sealed(&payload))
         };
         let terms = ["boat", "sail"];

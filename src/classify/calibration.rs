@@ -90,7 +90,7 @@ pub(crate) struct Calibration {
 
 /// Scores of sites of both classes, as far as they place the anchor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct ScoreSpread {
     /// The quantile [`TOP_OTHERS`] of the other sites.
     pub(super) top_others: f64,
     /// The mean of the sites of the topic; none if none was held out.
@@ -122,9 +122,9 @@ impl HeldOutSite {
     }
 }
 
-// === impl Spread ===
+// === impl ScoreSpread ===
 
-impl Spread {
+impl ScoreSpread {
     /// None if no other site has a score.
     #[must_use]
     pub(crate) fn of(sites: &[HeldOutSite]) -> Option<Self> {
@@ -173,7 +173,7 @@ impl Calibration {
     /// Learns from held-out sites, and from what was learned over other topics.
     #[must_use]
     pub(crate) fn fit(sites: &[HeldOutSite], prior: &TopicPrior) -> Self {
-        let Some(spread) = Spread::of(sites) else {
+        let Some(spread) = ScoreSpread::of(sites) else {
             return Self::BLIND;
         };
         let is_scored = |site: &&HeldOutSite| site.score().is_some();
@@ -349,4 +349,315 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 )]
 fn count(number: usize) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256Plus;
+
+    use super::*;
+
+    /// A strong prior of its own.
+    const LEARNED: TopicPrior = TopicPrior {
+        slope: 3.0,
+        base: -1.0,
+        gamma: 0.65,
+        gap: 2.0,
+        strength: 100.0,
+    };
+
+    fn home(scores: &[f64], is_target: bool) -> HeldOutSite {
+        let page = |score: &f64| (PageKind::Homepage, Some(*score));
+        HeldOutSite {
+            is_target,
+            pages: scores.iter().map(page).collect(),
+        }
+    }
+
+    fn mute(is_target: bool) -> HeldOutSite {
+        HeldOutSite {
+            is_target,
+            pages: vec![(PageKind::Homepage, None)],
+        }
+    }
+
+    fn repeated(site: &HeldOutSite, times: usize) -> impl Iterator<Item = HeldOutSite> {
+        std::iter::repeat_n(site.clone(), times)
+    }
+
+    /// At +1 three of four sites of the topic and one of a hundred others, at −1 the rest.
+    fn overlapping(times: usize) -> Vec<HeldOutSite> {
+        let mut sites = Vec::new();
+        sites.extend(repeated(&home(&[1.0], true), 3 * times));
+        sites.extend(repeated(&home(&[-1.0], true), times));
+        sites.extend(repeated(&home(&[1.0], false), times));
+        sites.extend(repeated(&home(&[-1.0], false), 99 * times));
+        sites
+    }
+
+    fn sigmoid(log_odds: f64) -> f64 {
+        1.0 / (1.0 + (-log_odds).exp())
+    }
+
+    /// By hand: the mean of 3 and 6 is 4.5; a fourth page that speaks is not looked at.
+    #[test]
+    fn the_score_of_a_site_is_the_mean_of_its_first_pages_that_speak() {
+        let page = |score| (PageKind::Inner, score);
+        let scores = [None, Some(3.0), None, Some(6.0)];
+        let mut site = HeldOutSite {
+            is_target: true,
+            pages: scores.map(page).to_vec(),
+        };
+        assert_eq!(site.score(), Some(4.5));
+        site.pages.extend([page(Some(0.0)), page(Some(1000.0))]);
+        assert_eq!(site.score(), Some(3.0));
+        assert_eq!(mute(true).score(), None);
+    }
+
+    /// By hand, above an anchor of 1 and with γ = 1/2: (2 + 4) / √2 = 4.24264 after two pages, and
+    /// (2 + 4 + 6) / √3 = 6.92820 after all three.
+    #[test]
+    fn scores_above_the_anchor_are_summed_and_damped() {
+        let site = home(&[3.0, 5.0, 7.0], true);
+        let damped = |pages| site.damped(1.0, 0.5, pages).unwrap();
+        assert!((damped(1) - 2.0).abs() < 1e-12);
+        assert!((damped(2) - 4.242_641).abs() < 1e-6);
+        assert!((damped(3) - 6.928_203).abs() < 1e-6);
+        assert!((damped(9) - damped(3)).abs() < 1e-12);
+        assert_eq!(mute(false).damped(1.0, 0.5, 3), None);
+    }
+
+    /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.98 is the 49th step, 4.9. The sites
+    /// of the topic are at 6 and 7.8, in the mean at 6.9, which is 2 above. Mute sites do not count.
+    #[test]
+    fn the_anchor_lies_between_the_best_others_and_the_mean_of_the_topic() {
+        let mut sites: Vec<HeldOutSite> = (0..=50)
+            .map(|at| home(&[f64::from(at) / 10.0], false))
+            .collect();
+        let others_only = ScoreSpread::of(&sites).unwrap();
+        sites.extend([home(&[6.0], true), home(&[7.8], true)]);
+        sites.extend([mute(true), mute(false)]);
+        let spread = ScoreSpread::of(&sites).unwrap();
+        assert!((spread.top_others - 4.9).abs() < 1e-9);
+        assert!((spread.mean_of_targets().unwrap() - 6.9).abs() < 1e-9);
+        assert!((spread.anchor(100.0) - (4.9 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
+        // Without sites of the topic, the gap of other topics stands in.
+        assert_eq!(others_only.mean_of_targets(), None);
+        assert!((others_only.anchor(3.0) - (4.9 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
+        assert_eq!(ScoreSpread::of(&[home(&[1.0], true), mute(false)]), None);
+    }
+
+    /// By hand: 0.98 of the way along two values, and along five (3.92 steps).
+    #[test]
+    fn quantiles_are_interpolated() {
+        assert_eq!(quantile(&[], 0.98), None);
+        assert_eq!(quantile(&[7.0], 0.98), Some(7.0));
+        assert!((quantile(&[0.0, 1.0], 0.98).unwrap() - 0.98).abs() < 1e-12);
+        let five = [0.0, 0.0, 0.0, 10.0, 20.0];
+        assert!((quantile(&five, 0.98).unwrap() - 19.2).abs() < 1e-9);
+    }
+
+    /// Two scores only, so that the sigmoid must pass through what was seen. Where sites of the topic are
+    /// π of all, the odds at +1 are 3/4 π to 1/100 (1 − π), at −1 1/4 π to 99/100 (1 − π). Of the topic
+    /// one in four is on the wrong side of 1/2, of others one in a hundred: balanced 0.13.
+    #[test]
+    fn the_sigmoid_passes_through_what_was_seen() {
+        let calibration = Calibration::fit(&overlapping(1000), &TopicPrior::NONE);
+        let confidence = |score| calibration.confidence(score).get();
+        let odds = |target: f64, other: f64| target / other / odds_weight(TARGET_SHARE);
+        for (score, odds) in [(1.0, odds(0.75, 0.01)), (-1.0, odds(0.25, 0.99))] {
+            let wanted = odds / (1.0 + odds);
+            assert!(
+                (confidence(score) - wanted).abs() < 1e-3,
+                "{score}: {} {wanted}",
+                confidence(score)
+            );
+        }
+        assert!((calibration.p_err() - 0.13).abs() < 1e-9);
+        assert!(!calibration.knows_nothing());
+        assert!(calibration.is_sound());
+        // Kinds that were never seen have the error of all pages.
+        let deep = calibration.p_err_of(PageKind::Deep);
+        assert!((deep - calibration.p_err()).abs() < 1e-12);
+    }
+
+    /// The evidence of a page at the anchor is the base, and more of them say the same.
+    #[test]
+    fn pages_at_the_anchor_add_nothing_to_the_first() {
+        let calibration = Calibration::fit(&overlapping(10), &LEARNED);
+        let at_anchor = calibration.confidence(calibration.anchor);
+        assert!((at_anchor.get() - sigmoid(calibration.base)).abs() < 1e-12);
+        let Damping { gamma, base } = calibration.damping();
+        assert!((gamma - calibration.gamma).abs() < 1e-12);
+        assert!((base - calibration.base).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_strong_prior_wins_with_few_sites_and_loses_with_many() {
+        let prior = TopicPrior {
+            slope: 0.3,
+            ..LEARNED
+        };
+        let anchor = ScoreSpread::of(&overlapping(1)).unwrap().anchor(0.0);
+        let of_prior = sigmoid(prior.base + prior.slope * (1.0 - anchor));
+        let of_many = |prior: &_| Calibration::fit(&overlapping(5000), prior).confidence(1.0);
+        let seen = of_many(&TopicPrior::NONE).get();
+        assert!((of_prior - seen).abs() > 0.1, "{of_prior} {seen}");
+        let few = Calibration::fit(&overlapping(1), &prior).confidence(1.0);
+        let (to_prior, to_seen) = ((few.get() - of_prior).abs(), (few.get() - seen).abs());
+        assert!(to_prior < to_seen / 2.0, "{few:?} {of_prior} {seen}");
+        let many = of_many(&prior).get();
+        assert!((many - seen).abs() < 0.02, "{many} {seen}");
+    }
+
+    /// However many other sites there are beside a few examples, the prior keeps its weight.
+    #[test]
+    fn many_other_sites_do_not_outweigh_the_prior() {
+        let fit = |others| {
+            let mut sites = vec![home(&[1.0], true); 3];
+            sites.extend(repeated(&home(&[-1.0], false), others));
+            Calibration::fit(&sites, &LEARNED)
+        };
+        let (few, many) = (fit(50), fit(5000));
+        assert!((few.slope - many.slope).abs() < 1e-6);
+        assert!((few.base - many.base).abs() < 1e-6);
+    }
+
+    /// Nine others, one target: the others are never wrong, the target always. Plain
+    /// accuracy would be 0.9.
+    #[test]
+    fn the_error_is_balanced() {
+        let mut sites = vec![home(&[-1.0], false); 9];
+        sites.push(home(&[-1.0], true));
+        let calibration = Calibration::fit(&sites, &TopicPrior::NONE);
+        assert!((calibration.p_err() - MAX_ERROR).abs() < 1e-9);
+    }
+
+    /// By hand: a site of the topic has one of four pages on the wrong side, another none: 1/8. One of
+    /// two others has its only page there: 1/2. Pages would give 1/5 and 1/2. Balanced 0.3125.
+    #[test]
+    fn pages_of_a_site_share_its_weight() {
+        let calibration = Calibration {
+            slope: 1.0,
+            ..Calibration::BLIND
+        };
+        let sites = [
+            home(&[1.0, 1.0, -1.0, 1.0], true),
+            home(&[1.0], true),
+            home(&[1.0], false),
+            home(&[-1.0], false),
+            mute(false),
+        ];
+        let (error, weight) = calibration.error(&sites, None).unwrap();
+        assert!((error - 0.3125).abs() < 1e-12);
+        assert!((weight - 4.0).abs() < 1e-12);
+        assert_eq!(calibration.error(&sites, Some(PageKind::Deep)), None);
+        // A page of exactly 1/2 is half wrong.
+        let ties = [home(&[0.0], true), home(&[-1.0], false)];
+        assert_eq!(calibration.error(&ties, None), Some((0.25, 2.0)));
+    }
+
+    /// By hand: the homepages of 100 sites are right, two of five deep pages are not: 0.2 for all pages. Of
+    /// homepages (0 · 100 + 0.2 · 20) / 120 = 0.0333, of deep pages (0.4 · 100 + 4) / 120 = 0.3667.
+    #[test]
+    fn kinds_that_are_less_reliable_have_larger_errors() {
+        let site = |at: usize| {
+            let is_target = at.is_multiple_of(2);
+            let right = if is_target { 1.0 } else { -1.0 };
+            let often = if at % 10 < 4 { -right } else { right };
+            let pages = [(PageKind::Homepage, right), (PageKind::Deep, often)];
+            HeldOutSite {
+                is_target,
+                pages: pages.map(|(kind, score)| (kind, Some(score))).to_vec(),
+            }
+        };
+        let sites: Vec<HeldOutSite> = (0..100).map(site).collect();
+        let calibration = Calibration::fit(&sites, &TopicPrior::NONE);
+        let error = |kind| calibration.p_err_of(kind);
+        assert!((calibration.p_err() - 0.2).abs() < 1e-9);
+        assert!((error(PageKind::Homepage) - 4.0 / 120.0).abs() < 1e-9);
+        assert!((error(PageKind::Deep) - 44.0 / 120.0).abs() < 1e-9);
+        assert!((error(PageKind::Inner) - 0.2).abs() < 1e-9);
+    }
+
+    /// Nor do many pages of a site add up to anything.
+    #[test]
+    fn a_classifier_that_learned_the_opposite_is_not_believed() {
+        let mut sites = vec![home(&[-1.0], true); 3];
+        sites.extend(repeated(&home(&[1.0], false), 20));
+        sites.extend([home(&[0.5], true), home(&[-0.5], false)]);
+        let calibration = Calibration::fit(&sites, &TopicPrior::NONE);
+        for score in [-9.0, 0.0, 9.0] {
+            let confidence = calibration.confidence(score).get();
+            assert!((confidence - 0.5).abs() < 1e-12, "{confidence}");
+        }
+        assert!(calibration.damping().base.abs() < 1e-12);
+        assert!(calibration.knows_nothing());
+        assert!(calibration.is_sound());
+    }
+
+    #[test]
+    fn without_both_classes_nothing_is_learned() {
+        let fit = |sites: &[HeldOutSite]| Calibration::fit(sites, &TopicPrior::NONE);
+        assert_eq!(fit(&[]), Calibration::BLIND);
+        assert_eq!(fit(&[home(&[3.0], true)]), Calibration::BLIND);
+        assert_eq!(fit(&[home(&[3.0], false)]), Calibration::BLIND);
+        assert_eq!(fit(&[home(&[3.0], false), mute(true)]), Calibration::BLIND);
+        // All scores equal: nothing to learn, but no division by zero either.
+        let calibration = fit(&[home(&[2.0], true), home(&[2.0], false)]);
+        let confidence = calibration.confidence(2.0);
+        assert!((0.0..=1.0).contains(&confidence.get()));
+        assert!(calibration.is_sound());
+    }
+
+    /// Others at 0, so that the anchor is the learned gap's share above it; slope, base and γ are the
+    /// learned ones, and the error stays unknown.
+    #[test]
+    fn without_examples_held_out_the_learned_prior_places_the_sigmoid() {
+        let mut sites = vec![home(&[0.0], false); 10];
+        sites.push(mute(true));
+        let calibration = Calibration::fit(&sites, &LEARNED);
+        let anchor = ANCHOR_SHARE * LEARNED.gap;
+        for score in [-1.0, 0.0, 1.0, 2.0] {
+            let wanted = sigmoid(LEARNED.base + LEARNED.slope * (score - anchor));
+            assert!((calibration.confidence(score).get() - wanted).abs() < 1e-9);
+        }
+        assert!((calibration.damping().gamma - LEARNED.gamma).abs() < 1e-12);
+        assert!((calibration.p_err() - Calibration::BLIND.p_err()).abs() < 1e-12);
+        // Without other sites, nothing places it.
+        assert_eq!(
+            Calibration::fit(&[home(&[1.0], true)], &LEARNED),
+            Calibration::BLIND
+        );
+    }
+
+    /// Pages of a site that all say the same are a mean; pages that are independent of each other count
+    /// as fully as may be.
+    #[test]
+    fn a_topic_of_many_sites_has_a_gamma_of_its_own() {
+        let mut random = Xoshiro256Plus::seed_from_u64(1);
+        let mut noise = || (0..6).map(|_| random.gen_range(-1.0..1.0)).sum::<f64>();
+        let mut sites = |targets: usize, is_repeating: bool| -> Vec<HeldOutSite> {
+            let mut sites = Vec::new();
+            for at in 0..10 * targets {
+                let is_target = at < targets;
+                let middle = if is_target { 1.0 } else { -1.0 };
+                let scores = if is_repeating {
+                    [middle + noise(); 3]
+                } else {
+                    [(); 3].map(|()| middle + noise())
+                };
+                sites.push(home(&scores, is_target));
+            }
+            sites
+        };
+        let gamma = |sites: &[HeldOutSite]| Calibration::fit(sites, &LEARNED).damping().gamma;
+        let few = sites(OWN_GAMMA_FROM - 1, true);
+        assert!((gamma(&few) - LEARNED.gamma).abs() < 1e-12);
+        let [least, .., most] = TopicPrior::GAMMAS;
+        assert!((gamma(&sites(100 * OWN_GAMMA_FROM, true)) - most).abs() < 1e-12);
+        assert!((gamma(&sites(100 * OWN_GAMMA_FROM, false)) - least).abs() < 1e-12);
+        assert!(TopicPrior::GAMMAS.contains(&gamma(&sites(OWN_GAMMA_FROM, true))));
+    }
 }

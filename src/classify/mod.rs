@@ -32,7 +32,7 @@ mod vector;
 mod vocabulary;
 
 pub(crate) use background_file::{BackgroundFileError, CountedSite, CountedSites};
-pub(crate) use calibration::{Calibration, HeldOutSite, Spread};
+pub(crate) use calibration::{Calibration, HeldOutSite, ScoreSpread};
 pub(crate) use centroid::{CentroidClassifier, CentroidParams};
 pub(crate) use evidence::{EvidenceStanding, SiteEvidence};
 pub use example::Lexicon;

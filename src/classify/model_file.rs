@@ -191,7 +191,8 @@ mod tests {
             Calibration::BLIND,
             Thresholds {
                 p_threshold: 0.9,
-                min_speaking_pages: 1,
+                confirming_pages: 3,
+                deciding_pages: 6,
                 min_known_terms: 1,
             },
         )

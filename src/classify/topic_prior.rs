@@ -1,15 +1,15 @@
 //! What was learned over many topics, and holds before a new one is known.
 //!
-//! Five examples of a topic place its scores ([`Spread`](super::calibration::Spread)), but say little about how fast confidence grows
-//! with them, or how much several pages of a site say together. That is much the same for all topics:
-//! it is learned from topics whose sites are labelled, each learned from a few of them, and judged
-//! on the others.
+//! Five examples of a topic place its scores ([`ScoreSpread`](super::calibration::ScoreSpread)), but say
+//! little about how fast confidence grows with them, or how much several pages of a site say together.
+//! That is much the same for all topics: it is learned from topics whose sites are labelled, each learned
+//! from a few of them, and judged on the others.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::calibration::{HeldOutSite, Spread, TARGET_SHARE};
+use super::calibration::{HeldOutSite, ScoreSpread, TARGET_SHARE};
 
 /// What holds for a topic before it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl fmt::Display for TopicPrior {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JudgedTopic {
     /// Where the held-out scores of training lie.
-    pub(crate) spread: Spread,
+    pub(crate) spread: ScoreSpread,
     /// Sites that were not learned from, of the topic and of kinds not learned from.
     pub(crate) sites: Vec<HeldOutSite>,
 }
@@ -74,7 +74,8 @@ impl TopicPrior {
     /// The γ that are tried.
     pub(super) const GAMMAS: [f64; 6] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
-    /// Learns from topics, each of which has the same weight; none without any.
+    /// Learns from topics, each of which has the same weight; none without any, or if scores do not
+    /// tell their sites from others.
     #[must_use]
     pub(crate) fn learn(topics: &[JudgedTopic]) -> Option<Self> {
         let gaps = topics
@@ -100,13 +101,14 @@ impl TopicPrior {
         // Rounded to what matters, so that machines whose logarithms differ in the last digit learn the
         // same.
         let rounded = |number: f64| (number * 1e4).round() / 1e4;
-        (fit.slope > 0.0).then_some(Self {
+        let learned = Self {
             slope: rounded(fit.slope),
             base: rounded(fit.base),
             gamma,
             gap: rounded(gap),
             strength: LEARNED_STRENGTH,
-        })
+        };
+        Some(learned).filter(Self::is_sound)
     }
 
     /// Whether it comes from topics.
@@ -237,4 +239,172 @@ fn deviation(points: &[(f64, bool, f64)]) -> f64 {
         .iter()
         .map(|(value, _, weight)| weight * (value - mean).powi(2));
     (squares.sum::<f64>() / total).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::web::PageKind;
+
+    /// The sigmoid and the damping that synthetic topics are drawn from.
+    #[derive(Clone, Copy)]
+    struct Truth {
+        slope: f64,
+        base: f64,
+        gamma: f64,
+    }
+
+    const TRUTH: Truth = Truth {
+        slope: 2.0,
+        base: -0.5,
+        gamma: 0.7,
+    };
+
+    /// A topic of 25 · `sites` sites whose damped sums x are spread evenly over −3 to 3, after any number
+    /// of pages: page k scores x (k^γ − (k − 1)^γ) above the anchor. Of the sites at x the share
+    /// σ(slope · x + base) is of the topic.
+    fn topic(truth: Truth, top_others: f64, gap: f64, sites: u32) -> JudgedTopic {
+        let spread = ScoreSpread {
+            top_others,
+            targets: Some(top_others + gap),
+        };
+        let anchor = spread.anchor(0.0);
+        let mut judged = Vec::new();
+        for step in 0..25 {
+            let x = -3.0 + f64::from(step) / 4.0;
+            let share = sigmoid(truth.slope * x + truth.base);
+            let score = |k: f64| x * (k.powf(truth.gamma) - (k - 1.0).powf(truth.gamma)) + anchor;
+            let pages = [1.0, 2.0, 3.0, 4.0, 5.0].map(|k| (PageKind::Inner, Some(score(k))));
+            judged.extend((0..sites).map(|at| HeldOutSite {
+                is_target: f64::from(at) + 0.5 < share * f64::from(sites),
+                pages: pages.to_vec(),
+            }));
+        }
+        JudgedTopic {
+            spread,
+            sites: judged,
+        }
+    }
+
+    /// Classes are weighed so that sites of the topic are π of all, which moves the base by the ratio of
+    /// the odds of π and of the share drawn. The weak prior that regularises leaves some per cent.
+    #[test]
+    fn what_topics_were_drawn_from_is_recovered() {
+        let places = (0..30).map(f64::from);
+        let topics = places.map(|at| topic(TRUTH, at / 10.0, 1.0 + at % 3.0, 40));
+        let topics: Vec<JudgedTopic> = topics.collect();
+        let learned = TopicPrior::learn(&topics).unwrap();
+        let targets = topics[0].sites.iter().filter(|site| site.is_target).count();
+        let targets = f64::from(u32::try_from(targets).unwrap());
+        let drawn = (1000.0 - targets) / targets;
+        let base = TRUTH.base + (drawn / odds_weight(TARGET_SHARE)).ln();
+        assert!((learned.gamma - TRUTH.gamma).abs() < 1e-12, "{learned:?}");
+        assert!(
+            (learned.slope / TRUTH.slope - 1.0).abs() < 0.06,
+            "{learned:?}"
+        );
+        assert!((learned.base - base).abs() < 0.15, "{learned:?} {base}");
+        assert!((learned.gap - 2.0).abs() < 1e-12);
+        assert!(learned.is_learned() && learned.is_sound());
+        assert!(!TopicPrior::NONE.is_learned() && TopicPrior::NONE.is_sound());
+    }
+
+    #[test]
+    fn each_topic_counts_the_same_whatever_its_number_of_sites() {
+        let steep = topic(TRUTH, 0.0, 2.0, 40);
+        let flat = Truth {
+            slope: 0.5,
+            ..TRUTH
+        };
+        let flat = topic(flat, 1.0, 2.0, 40);
+        let mut large = flat.clone();
+        large.sites.extend(flat.sites.iter().cloned());
+        let learn = |topics: &[&JudgedTopic]| {
+            let topics: Vec<JudgedTopic> = topics.iter().copied().cloned().collect();
+            TopicPrior::learn(&topics).unwrap()
+        };
+        let is_same = |one: TopicPrior, other: TopicPrior| {
+            (one.slope - other.slope).abs() < 2e-4 && (one.base - other.base).abs() < 2e-4
+        };
+        let once = learn(&[&steep, &flat]);
+        assert!(is_same(once, learn(&[&steep, &large])));
+        assert!(is_same(once, learn(&[&flat, &steep])));
+        // A second topic of that kind does count.
+        assert!(!is_same(once, learn(&[&steep, &flat, &flat])));
+    }
+
+    #[test]
+    fn nothing_is_learned_from_nothing_or_from_scores_that_mislead() {
+        assert_eq!(TopicPrior::learn(&[]), None);
+        let mut unplaced = topic(TRUTH, 0.0, 2.0, 4);
+        unplaced.spread.targets = None;
+        assert_eq!(TopicPrior::learn(&[unplaced]), None);
+        let opposite = Truth {
+            slope: -2.0,
+            ..TRUTH
+        };
+        assert_eq!(TopicPrior::learn(&[topic(opposite, 0.0, 2.0, 4)]), None);
+    }
+
+    /// By hand: at −1 one of four is of the topic, at +1 three of four: the log-odds are ±ln 3.
+    #[test]
+    fn a_sigmoid_through_two_points_by_hand() {
+        let points = [
+            (-1.0, true, 1000.0),
+            (-1.0, false, 3000.0),
+            (1.0, true, 3000.0),
+            (1.0, false, 1000.0),
+        ];
+        let fit = SigmoidFit::of(&points, &TopicPrior::NONE);
+        assert!((fit.slope - 3_f64.ln()).abs() < 1e-4);
+        assert!(fit.base.abs() < 1e-4);
+        // 8000 times the entropy of one in four, in nats.
+        let entropy = -(0.25 * 0.25_f64.ln() + 0.75 * 0.75_f64.ln());
+        assert!((fit.loss - 8000.0 * entropy).abs() < 0.1);
+    }
+
+    /// Without points the prior is all there is.
+    #[test]
+    fn without_points_the_sigmoid_is_that_of_the_prior() {
+        let prior = TopicPrior {
+            slope: 3.0,
+            base: -2.0,
+            strength: 7.0,
+            ..TopicPrior::NONE
+        };
+        let fit = SigmoidFit::of(&[], &prior);
+        assert_eq!((fit.slope, fit.base, fit.loss), (3.0, -2.0, 0.0));
+    }
+
+    proptest! {
+        /// Also where the classes do not overlap, where likelihood alone would have no maximum.
+        #[test]
+        fn sigmoids_are_finite_and_at_the_minimum(
+            points in prop::collection::vec(
+                (-5.0..5.0_f64, any::<bool>(), 0.01..5.0_f64), 2..40,
+            ),
+            is_learned in any::<bool>(),
+        ) {
+            prop_assume!(deviation(&points) > 0.5);
+            let learned = TopicPrior { base: -1.0, strength: 10.0, ..TopicPrior::NONE };
+            let prior = if is_learned { learned } else { TopicPrior::NONE };
+            let fit = SigmoidFit::of(&points, &prior);
+            prop_assert!(fit.slope.is_finite() && fit.base.is_finite() && fit.loss.is_finite());
+            // The gradient, in units of the deviation unless the prior was learned, vanishes.
+            let unit = if is_learned { 1.0 } else { deviation(&points).max(1e-9) };
+            let mut gradient = (
+                prior.strength * (fit.slope - prior.slope) * unit,
+                prior.strength * (fit.base - prior.base),
+            );
+            for (value, is_target, weight) in &points {
+                let predicted = sigmoid(fit.slope * value + fit.base);
+                let error = weight * (predicted - f64::from(u8::from(*is_target)));
+                gradient.0 += error * value / unit;
+                gradient.1 += error;
+            }
+            prop_assert!(gradient.0.abs() < 1e-5 && gradient.1.abs() < 1e-5, "{gradient:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::classify::{SiteModel, TopicPrior};
 use crate::config::{Settings, TopicDefinition};
 use crate::store::{Opinion, StoreError};
-use crate::training::{Card, Labels, OTHER, Validation, fit_model_from};
+use crate::training::{Card, Corpus, Labels, OTHER, Validation, fit_model_from};
 use crate::web::SiteId;
 
 use super::sources::{self, CARD_FILE, MODEL_FILE, PageClassifierName, TOPIC_FILE, Web, WebSource};
@@ -137,15 +137,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         &settings.training,
     );
     warn_if_unreliable(&model, &validation);
-    let suspects = corpus.hosts_of_examples(&validation.suspects);
-    if !suspects.is_empty() {
-        complain(&format!(
-            "sitescout: left out of the background, because they look like sites of `{}`: {}; label those \
-             that are not as `{OTHER}`",
-            topic.name,
-            suspects.join(", ")
-        ));
-    }
+    warn_of_suspects(&corpus, &topic.name, &validation);
     let card = Card {
         model: &model,
         description: &topic.description,
@@ -204,6 +196,17 @@ fn warn_if_unreliable(model: &SiteModel, validation: &Validation) {
              out, their pages are recognised no better than at random; the model is written, but look \
              whether all of them are of one topic, or label more, before you use it",
             model.topic()
+        ));
+    }
+}
+
+fn warn_of_suspects(corpus: &Corpus, topic: &str, validation: &Validation) {
+    let suspects = corpus.hosts_of_examples(&validation.suspects);
+    if !suspects.is_empty() {
+        complain(&format!(
+            "sitescout: left out of the background, because they look like sites of `{topic}`: {}; label \
+             those that are not as `{OTHER}`",
+            suspects.join(", ")
         ));
     }
 }

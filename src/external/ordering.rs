@@ -225,14 +225,15 @@ impl BorderOrdering for Paper {
     /// smoothed by one of each, and kept within bounds, because a rate near zero would
     /// decide a site before anything of it is read.
     #[allow(clippy::cast_precision_loss, reason = "no crawl judges 2^53 sites")]
-    fn evidence_rule(&self) -> EvidenceRule {
-        EvidenceRule::Product
-    }
-
     fn prior(&self, totals: &TopicTotals) -> SiteConfidence {
         let relevant = totals.relevant as f64 + 1.0;
         let rate = relevant / (relevant + totals.irrelevant as f64 + 1.0);
         SiteConfidence::new(rate.clamp(0.05, 0.95)).unwrap_or(SiteConfidence::NEUTRAL)
+    }
+
+    /// Paper 4.3.3.
+    fn evidence_rule(&self) -> EvidenceRule {
+        EvidenceRule::Product
     }
 
     /// Paper 4.3.4 has a single threshold.
@@ -430,6 +431,17 @@ mod tests {
                 _ => None,
             };
             assert_eq!(by(strategy).page_classifier(), wanted, "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn the_paper_multiplies_odds_and_all_others_damp_their_sum() {
+        for strategy in Strategy::ALL {
+            let wanted = match strategy {
+                Strategy::Paper => EvidenceRule::Product,
+                _ => EvidenceRule::Damped,
+            };
+            assert_eq!(by(strategy).evidence_rule(), wanted, "{strategy:?}");
         }
     }
 

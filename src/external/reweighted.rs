@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::PageClassifierChoice;
 use crate::internal::PageOrdering;
 use crate::store::{Averaging, NewEdge, Rank, Ranking, Standing, TopicTotals};
-use crate::web::{Purpose, SiteConfidence, SiteReport};
+use crate::web::{EvidenceRule, Purpose, SiteConfidence, SiteReport};
 
 use super::BorderOrdering;
 
@@ -73,6 +73,10 @@ where
         self.ordering.prior(totals)
     }
 
+    fn evidence_rule(&self) -> EvidenceRule {
+        self.ordering.evidence_rule()
+    }
+
     fn purpose(&self, is_border_scarce: bool) -> Purpose {
         self.ordering.purpose(is_border_scarce)
     }
@@ -134,6 +138,7 @@ mod tests {
 
             assert_eq!(reweighted.averaging(), own.averaging());
             assert_eq!(reweighted.prior(&totals), own.prior(&totals));
+            assert_eq!(reweighted.evidence_rule(), own.evidence_rule());
             assert_eq!(reweighted.page_classifier(), own.page_classifier());
             let pages = format!("{:?}", reweighted.page_ordering());
             assert_eq!(pages, format!("{:?}", own.page_ordering()));

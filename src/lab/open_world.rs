@@ -95,7 +95,7 @@ impl OpenWorld<'_> {
             .flat_map(|seed| (0..self.blocks).map(move |block| (seed, block)))
             .collect();
         let learned = wanted.into_par_iter().map(|(seed, block)| {
-            let blocks = sites.into_blocks(self.blocks, seed);
+            let blocks = sites.divide(self.blocks, seed);
             let elsewhere = (0..labelled.len()).filter(|at| blocks.block_of(*at) != Some(block));
             let elsewhere = elsewhere.map(|at| labelled[at]).collect();
             let prior = learn(elsewhere, &background);
@@ -120,7 +120,7 @@ impl OpenWorld<'_> {
         let sites = self.sites();
         let divided: Vec<_> = self
             .seeds()
-            .map(|seed| sites.into_blocks(self.blocks, seed))
+            .map(|seed| sites.divide(self.blocks, seed))
             .collect();
         let known = sites.topics();
         let topics = topics.iter().filter_map(|topic| known.get(topic).copied());

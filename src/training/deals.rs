@@ -34,7 +34,7 @@ pub(crate) struct DealtSites<'a> {
 
 /// A division of the labelled sites into blocks.
 #[derive(Debug)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct Division<'a> {
     sites: &'a DealtSites<'a>,
     of_topic: BTreeMap<&'a str, usize>,
     of_other_group: BTreeMap<u32, usize>,
@@ -100,7 +100,7 @@ impl<'a> DealtSites<'a> {
 
     /// Divides the labelled sites.
     #[must_use]
-    pub(crate) fn into_blocks(&'a self, blocks: usize, seed: u64) -> Blocks<'a> {
+    pub(crate) fn divide(&'a self, blocks: usize, seed: u64) -> Division<'a> {
         let mut random = Xoshiro256Plus::seed_from_u64(seed);
         let blocks = blocks.max(1);
         let mut topics: Vec<&str> = self.topics().into_iter().collect();
@@ -108,7 +108,7 @@ impl<'a> DealtSites<'a> {
         let mut others = self.groups_of(OTHER);
         others.shuffle(&mut random);
         let in_turn = |at: usize| at % blocks;
-        Blocks {
+        Division {
             sites: self,
             of_topic: topics.into_iter().zip((0..).map(in_turn)).collect(),
             of_other_group: others.into_iter().zip((0..).map(in_turn)).collect(),
@@ -141,9 +141,9 @@ impl<'a> DealtSites<'a> {
     }
 }
 
-// === impl Blocks ===
+// === impl Division ===
 
-impl<'a> Blocks<'a> {
+impl<'a> Division<'a> {
     /// The block of a site; none for the background.
     #[must_use]
     pub(crate) fn block_of(&self, place: usize) -> Option<usize> {
@@ -220,7 +220,7 @@ mod tests {
         ) {
             let (labelled, background) = (sites(&labelled, 0), sites(&background, labelled.len()));
             let dealt = DealtSites::new(&labelled, &background, 0);
-            let divided = dealt.into_blocks(blocks, seed);
+            let divided = dealt.divide(blocks, seed);
             for deal in ["rowing", "sailing"].iter().filter_map(|topic| divided.deal(topic, examples)) {
                 let group = |at: &usize| dealt.at(*at).group;
                 let is_background = |at: &usize| *at >= labelled.len();
@@ -254,7 +254,7 @@ mod tests {
         let labelled: Vec<(usize, u32)> = (0..40).map(|at| (at as usize % 4, at)).collect();
         let labelled = sites(&labelled, 0);
         let dealt = DealtSites::new(&labelled, [], 0);
-        let divided = dealt.into_blocks(3, 1);
+        let divided = dealt.divide(3, 1);
         let topics_of = |sites: &[usize]| -> BTreeSet<&str> {
             sites.iter().map(|at| &*dealt.at(*at).topic).collect()
         };
@@ -267,8 +267,8 @@ mod tests {
                 "the other topics, and other sites"
             );
             assert_eq!(deal.judged.len() + deal.others.len() + 2, 40);
-            assert_eq!(dealt.into_blocks(3, 1).deal(topic, 2), Some(deal.clone()));
-            assert_ne!(dealt.into_blocks(3, 2).deal(topic, 2), Some(deal));
+            assert_eq!(dealt.divide(3, 1).deal(topic, 2), Some(deal.clone()));
+            assert_ne!(dealt.divide(3, 2).deal(topic, 2), Some(deal));
         }
         assert_eq!(
             divided.deal("chess", 10),

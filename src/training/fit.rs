@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use crate::classify::{
     Calibration, CentroidClassifier, CentroidParams, CountedPage, EvidenceStanding, ExampleSite,
-    HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, Selection,
-    SiteEvidence, SiteModel, Spread, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
+    HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, ScoreSpread,
+    Selection, SiteEvidence, SiteModel, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
 };
 use crate::config::{PageClassifierChoice, TrainingSettings};
 use crate::web::{EvidenceRule, SiteConfidence};
@@ -304,8 +304,8 @@ impl LearnedPages {
     }
 
     /// Where the held-out scores lie.
-    pub(super) fn spread(&self) -> Option<Spread> {
-        Spread::of(&self.held_out)
+    pub(super) fn spread(&self) -> Option<ScoreSpread> {
+        ScoreSpread::of(&self.held_out)
     }
 
     /// The scores of the first pages of sites that were not learned from.
@@ -397,7 +397,7 @@ fn measure(outcomes: &[Outcome]) -> Measures {
 mod tests {
     use super::*;
     use crate::classify::Class;
-    use crate::web::{PageTerms, TermNumbers};
+    use crate::web::{PageKind, PageTerms, TermNumbers};
 
     fn pages(lexicon: &mut Lexicon, words: &[&str]) -> Vec<CountedPage> {
         let kinds = [PageKind::Homepage, PageKind::Inner, PageKind::Inner];
@@ -436,43 +436,41 @@ mod tests {
         assert_eq!(weighed[2].vector.known_terms(), 3);
     }
 
-    /// By hand: of the pages that spoke, one homepage weighs 1, two inner pages ½ each.
-    #[test]
-    fn pages_of_a_site_and_kind_share_the_weight_of_one() {
-        let mut lexicon = Lexicon::default();
-        let pages = pages(&mut lexicon, &["a", "b", "c"]);
-        let sites = [site(&pages, Class::Other)];
-        let held_out = held_out_pages(&sites, &[vec![Some(1.0), Some(2.0), Some(3.0)]]);
-        let weights: Vec<f64> = held_out.iter().map(|page| page.weight).collect();
-        assert_eq!(weights, [1.0, 0.5, 0.5]);
-        let held_out = held_out_pages(&sites, &[vec![None, Some(2.0), None]]);
-        assert_eq!(held_out.len(), 1);
-        assert!((held_out[0].weight - 1.0).abs() < 1e-12);
+    fn held_out(scores: &[Option<f64>], is_target: bool) -> HeldOutSite {
+        let page = |score: &Option<f64>| (PageKind::Inner, *score);
+        HeldOutSite {
+            is_target,
+            pages: scores.iter().map(page).collect(),
+        }
     }
 
-    /// Scores as log-odds and `p_err` 0.25, as for a blind calibration. By hand: a score of 9
-    /// is a confidence of 0.99988, corrected 0.74994; one page gives 0.74994, two 0.89994,
-    /// three 0.96425.
+    /// Scores as log-odds and γ = 0.8, as for a blind calibration. By hand: three pages of 2 give
+    /// 3^0.2 · 2 = 2.49146, a confidence of 0.92354; four give 4^0.2 · 2 = 2.63902, 0.93332. One page of
+    /// −3 gives 0.04743.
     #[test]
     fn simulated_reading_stops_at_the_threshold() {
-        let mut lexicon = Lexicon::default();
-        let pages = pages(&mut lexicon, &["a", "b", "c"]);
-        let sites = [site(&pages, Class::Target)];
-        let scores = [vec![Some(9.0); 3]];
-        for (p_threshold, read, confidence) in
-            [(0.7, 1, 0.749_94), (0.89, 2, 0.899_94), (0.99, 3, 0.964_25)]
-        {
-            let outcome = simulate(&sites, &scores, &Calibration::BLIND, p_threshold)[0];
+        let judge =
+            |site: HeldOutSite, p_threshold| simulate(&[site], &Calibration::BLIND, p_threshold)[0];
+        for (score, p_threshold, read, confidence) in [
+            (2.0, 0.9, 3, 0.923_54),
+            (2.0, 0.99, 4, 0.933_32),
+            (-3.0, 0.9, 1, 0.047_43),
+        ] {
+            let outcome = judge(held_out(&[Some(score); 4], true), p_threshold);
             assert_eq!(outcome.pages, read);
             assert!(
                 (outcome.confidence.get() - confidence).abs() < 2e-5,
                 "{outcome:?}"
             );
-            assert!(outcome.is_relevant && outcome.is_target);
+            assert_eq!(outcome.is_relevant, score > 0.0);
+            assert!(outcome.is_target);
         }
-        let silent = simulate(&sites, &[vec![None; 3]], &Calibration::BLIND, 0.9)[0];
+        let silent = judge(held_out(&[None; 3], true), 0.9);
         assert!(!silent.is_relevant);
         assert_eq!(silent.pages, 3);
+        let unsure = judge(held_out(&[Some(0.1); DECIDING_PAGES + 4], true), 0.99);
+        assert_eq!(unsure.pages, DECIDING_PAGES);
+        assert!(unsure.is_relevant);
     }
 
     /// By hand, one target: at 0.9 it costs one page and is missed (loss 0.5 · 0.81 + 0.004),
@@ -485,7 +483,7 @@ mod tests {
             is_target: true,
             pages,
         };
-        let sites = [site(&[], Class::Target)];
+        let sites = [held_out(&[], true)];
         let improves = |p_threshold: f64| {
             vec![match p_threshold {
                 0.9 => outcome(0.1, 1),
@@ -496,5 +494,125 @@ mod tests {
         assert!((propose_threshold(&sites, improves) - 0.95).abs() < 1e-12);
         let same = |_: f64| vec![outcome(0.9, 1)];
         assert!((propose_threshold(&sites, same) - 0.9).abs() < 1e-12);
+    }
+
+    const SAILING: &str = "sail boat regatta crew wind keel jib mast";
+    const BAKING: &str = "bread oven flour cake dough loaf yeast crust";
+    const CHESS: &str = "pawn rook knight bishop castle mate queen king";
+
+    /// Pages of sites that have all words of some topics, in the parts that are given.
+    struct Written {
+        lexicon: Lexicon,
+        /// Pages, class, and whether the site is of the background.
+        sites: Vec<(Vec<CountedPage>, Class, bool)>,
+    }
+
+    impl Written {
+        fn new() -> Self {
+            Self {
+                lexicon: Lexicon::default(),
+                sites: Vec::new(),
+            }
+        }
+
+        /// A number of sites of one page.
+        fn add(mut self, number: usize, words: &str, class: Class, is_background: bool) -> Self {
+            for _ in 0..number {
+                let pages = pages(&mut self.lexicon, &[words]);
+                self.sites.push((pages, class, is_background));
+            }
+            self
+        }
+
+        /// Each site is a group of its own.
+        fn examples(&self) -> Vec<ExampleSite<'_>> {
+            let mut examples = Vec::new();
+            for ((pages, class, is_background), group) in self.sites.iter().zip(0..) {
+                examples.push(ExampleSite {
+                    class: *class,
+                    group,
+                    is_background: *is_background,
+                    pages,
+                });
+            }
+            examples
+        }
+    }
+
+    /// Five examples with six words of the topic, twenty sites of the background with others, and one
+    /// site with all words of the topic: that is the last.
+    fn with_one_more_of_the_topic(class: Class, is_background: bool) -> Written {
+        let some: Vec<&str> = SAILING.split(' ').take(6).collect();
+        Written::new()
+            .add(5, &some.join(" "), Class::Target, false)
+            .add(10, BAKING, Class::Other, true)
+            .add(10, CHESS, Class::Other, true)
+            .add(1, SAILING, class, is_background)
+    }
+
+    fn fit(written: &Written, sites: &[ExampleSite<'_>]) -> (SiteModel, Validation) {
+        let settings = TrainingSettings::default();
+        fit_model("sailing", &written.lexicon, sites, &settings)
+    }
+
+    /// What is learned then is what would have been learned without it.
+    #[test]
+    fn a_site_of_the_background_that_is_of_the_topic_is_found_and_left_out() {
+        let written = with_one_more_of_the_topic(Class::Other, true);
+        let examples = written.examples();
+        let (model, validation) = fit(&written, &examples);
+        assert_eq!(validation.suspects, [25]);
+        let (without, of_rest) = fit(&written, &examples[..25]);
+        assert_eq!(of_rest.suspects, Vec::<usize>::new());
+        assert_eq!(model, without);
+        assert_eq!(model.to_bytes(), without.to_bytes());
+        assert_eq!(validation.measures, of_rest.measures);
+    }
+
+    /// A person has looked at it; nor is an example of the topic a suspect.
+    #[test]
+    fn a_labelled_site_is_never_suspect() {
+        for class in [Class::Other, Class::Target] {
+            let written = with_one_more_of_the_topic(class, false);
+            let (_, validation) = fit(&written, &written.examples());
+            assert_eq!(validation.suspects, Vec::<usize>::new());
+        }
+    }
+
+    /// Without groups to hold out, nothing is known to be of the topic.
+    #[test]
+    fn without_held_out_scores_nothing_is_suspect() {
+        let written = Written::new().add(1, SAILING, Class::Target, false).add(
+            3,
+            SAILING,
+            Class::Other,
+            true,
+        );
+        let (_, validation) = fit(&written, &written.examples());
+        assert_eq!((validation.folds, validation.suspects), (None, Vec::new()));
+    }
+
+    #[test]
+    fn a_labelled_other_site_weighs_three_times_one_of_the_background() {
+        let weight = |class, is_background| {
+            weight_in_class(&ExampleSite {
+                is_background,
+                ..site(&[], class)
+            })
+        };
+        let of_background = weight(Class::Other, true);
+        assert!((weight(Class::Other, false) - 3.0 * of_background).abs() < 1e-12);
+        assert!((weight(Class::Target, false) - of_background).abs() < 1e-12);
+        // As many sites of either kind: the words of the labelled ones count more against a page.
+        let written = Written::new()
+            .add(5, SAILING, Class::Target, false)
+            .add(5, BAKING, Class::Other, false)
+            .add(5, CHESS, Class::Other, true);
+        let examples = written.examples();
+        let settings = TrainingSettings::default();
+        let fitted = FittedPages::fit(&written.lexicon, &examples, &settings);
+        let score = |at: usize| fitted.score(&examples[at].pages[0]).unwrap();
+        let (of_topic, labelled, of_background) = (score(0), score(5), score(10));
+        assert!(labelled < of_background && of_background < of_topic);
     }
 }

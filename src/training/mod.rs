@@ -1,8 +1,8 @@
 //! From labelled sites to a site model.
 //!
 //! [`Labels`] assign sites to topics, a [`Corpus`] holds their pages, a [`Background`] adds sites of
-//! many kinds as examples of what the topic is not, and [`fit_model`] learns from all of them: vocabulary and page classifier from all sites, calibration, error and threshold by
-//! cross-validation.
+//! many kinds as examples of what the topic is not, and [`fit_model`] learns from all of them:
+//! vocabulary and page classifier from all sites, calibration, error and threshold by cross-validation.
 //!
 //! Invariant: same sites, settings and random seed give the same model, byte for byte.
 

@@ -32,7 +32,7 @@ pub(crate) fn learn_prior(
     settings: &TrainingSettings,
 ) -> Option<TopicPrior> {
     let divided: Vec<_> = (0..DRAWS)
-        .map(|draw| sites.into_blocks(BLOCKS, settings.seed + draw))
+        .map(|draw| sites.divide(BLOCKS, settings.seed + draw))
         .collect();
     let mut deals: Vec<Deal<'_>> = Vec::new();
     for (blocks, examples) in divided.iter().zip(EXAMPLES.into_iter().cycle()) {

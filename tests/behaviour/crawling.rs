@@ -130,7 +130,8 @@ fn a_crawl_finds_sites_in_the_same_order_every_time() {
     assert!(relevant >= 8, "{relevant}");
     let ended = text(&place.crawl("--crawlers 1 --state one").stderr);
     assert!(ended.contains("no site is left to visit"), "{ended}");
-    assert!(ended.contains("15 sites judged"), "{ended}");
+    let judged = format!("{} sites judged", first.len());
+    assert!(ended.contains(&judged), "{ended}");
 }
 
 #[test]
@@ -213,9 +214,9 @@ fn the_strategy_of_the_paper_is_refused_without_its_page_classifier() {
     let (paper, combined) = (crawl("paper"), crawl("combined"));
     assert_eq!(paper[0], "harbour-sailing.example");
     let sites = |hosts: &[String]| hosts.iter().cloned().collect::<BTreeSet<_>>();
-    // With another prior it reads other pages, and finds other links on them.
+    // It is sure of relevant sites after fewer pages, and finds fewer links on them.
     let (paper, combined) = (sites(&paper), sites(&combined));
-    assert!(paper.is_superset(&combined), "{paper:?} {combined:?}");
+    assert!(combined.is_superset(&paper), "{paper:?} {combined:?}");
 }
 
 #[test]
@@ -240,11 +241,10 @@ fn what_was_found_is_listed_and_explained() {
         Some("seq,host,verdict,confidence,pages,start,judged_at,decision,noindex")
     );
     assert!(rows.clone().count() > 3 && rows.clone().count() < relevant.len());
-    assert!(
-        rows.next()
-            .expect("a row")
-            .starts_with("1,harbour-sailing.example,relevant,0.98")
-    );
+    let first = rows.next().expect("a row");
+    let confidence = first.strip_prefix("1,harbour-sailing.example,relevant,");
+    let confidence = confidence.and_then(|rest| rest.split(',').next()?.parse().ok());
+    assert!(confidence >= Some(0.98), "{first}");
     let all = lines(&place.run("export --topic sailing --format jsonl --all --since 3"));
     assert_eq!(all.len(), found.len() - 3);
     assert_eq!(all[0]["seq"], 4);
@@ -733,7 +733,7 @@ fn another_threshold_is_another_model_and_old_verdicts_are_rejudged_if_so_set() 
     topics(&place, &[("boats", "")]);
     let crawl = "crawl boats --json --models models --web warc:coast.warc.gz --crawlers 1";
     let first = lines(&place.run(crawl));
-    topics(&place, &[("boats", "p_threshold = 0.99")]);
+    topics(&place, &[("boats", "p_threshold = 0.9999")]);
     assert_eq!(lines(&place.run(crawl)), [Value::Null; 0]);
     fs::write(
         place.path("rejudge.toml"),
@@ -756,7 +756,10 @@ fn another_threshold_is_another_model_and_old_verdicts_are_rejudged_if_so_set() 
         let pages = lines.iter().filter_map(|line| line["pages"].as_u64());
         pages.sum::<u64>()
     };
-    assert!(pages(&second) > pages(&first), "0.99 takes more reading");
+    assert!(
+        pages(&second) > pages(&first),
+        "a higher one takes more reading"
+    );
     let all = place.run("export --topic boats --format jsonl --all");
     assert_eq!(text(&all.stdout).lines().count(), first.len(), "none twice");
     assert_eq!(
@@ -775,7 +778,7 @@ fn what_was_found_is_not_lost_when_the_network_fails() {
     let listed = || text(&place.run("export --topic boats").stdout);
     let before = listed();
     assert!(before.lines().count() > 5);
-    topics(&place, &[("boats", "p_threshold = 0.99")]);
+    topics(&place, &[("boats", "p_threshold = 0.9999")]);
     // No server listens there.
     let settings = "[fetch]\nresolve = [{ host = '*', address = '127.0.0.1:9' }]\n\
                     [external]\nold_verdicts = 'rejudge-relevant'\n";

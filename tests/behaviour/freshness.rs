@@ -226,7 +226,7 @@ fn what_sites_have_become_is_found_out_when_their_time_has_come() {
     assert_eq!(after.seq, before.seq);
     let age = clock::now().duration_since(after.judged_at);
     assert!(age.expect("a time that has passed") < DAY);
-    assert_eq!(after.pages, 2, "no more than a verdict takes");
+    assert_eq!(after.pages, 3, "no more than a verdict takes");
 
     history.wait(DAY);
     let third = history.crawl(web(&linked, &[]));

@@ -14,7 +14,7 @@ use sitescout::store::{
     TopicTotals,
 };
 use sitescout::telemetry::Metrics;
-use sitescout::web::{Purpose, SiteConfidence, SiteReport};
+use sitescout::web::{EvidenceRule, Purpose, SiteConfidence, SiteReport};
 use tokio::runtime::Runtime;
 
 use crate::scripted_web::{ScriptedWeb, model, mute, sailing};
@@ -79,6 +79,10 @@ impl BorderOrdering for Odd {
         SiteConfidence::new(prior).expect("a probability")
     }
 
+    fn evidence_rule(&self) -> EvidenceRule {
+        EvidenceRule::Product
+    }
+
     /// The reverse of what strategies answer: no links while the border is short.
     fn purpose(&self, is_border_scarce: bool) -> Purpose {
         if is_border_scarce {
@@ -107,7 +111,8 @@ impl PageOrdering for LastFound {
     }
 }
 
-/// Four pages about sailing; the first holds the links. Two of them are enough for a verdict.
+/// Four pages about sailing; the first holds the links. Two of them are enough for a verdict by the
+/// product of their odds.
 fn site(web: ScriptedWeb, host: &str, links: &[&str]) -> ScriptedWeb {
     let links = [&["/a", "/b", "/c"], links].concat();
     web.page(&format!("http://{host}/"), &sailing(0, &links))
@@ -258,6 +263,13 @@ fn the_purpose_of_the_ordering_decides_how_many_pages_are_read() {
         assert_eq!(visit(host).paths.len(), pages, "{host}");
         assert!(visit(host).judged.verdict.is_relevant(), "{host}");
     }
+}
+
+/// By the damped sum, which is the default, it would be three pages: one of them more.
+#[test]
+fn pages_are_combined_by_the_rule_of_the_ordering() {
+    let hub = &visit("hub.example").judged;
+    assert_eq!((hub.pages, hub.verdict.is_relevant()), (2, true));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use sitescout::internal::{
 };
 use sitescout::training::{Corpus, CorpusLimits, Labels};
 use sitescout::web::{
-    PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason, UndecidedReason, Verdict,
+    EvidenceRule, PageKind, Purpose, SiteReport, SiteVisit, StepOutcome, StopReason,
+    UndecidedReason, Verdict,
 };
 
 use crate::scripted_web::{ScriptedWeb, baking, model, mute, sailing, visit, visit_by};
@@ -47,11 +48,16 @@ fn outcomes(report: &SiteReport) -> Vec<&str> {
         .collect()
 }
 
+/// One page can dismiss a site; to find it relevant takes three.
 #[test]
 fn reading_ends_when_the_site_is_sure_enough() {
-    for (page, verdict) in [
-        (sailing as fn(usize, &[&str]) -> String, Verdict::Relevant),
-        (baking, Verdict::Irrelevant),
+    for (page, verdict, read) in [
+        (
+            sailing as fn(usize, &[&str]) -> String,
+            Verdict::Relevant,
+            ["/", "/a", "/b"].as_slice(),
+        ),
+        (baking, Verdict::Irrelevant, &["/"]),
     ] {
         let web = ScriptedWeb::default()
             .page(SITE, &page(0, &["/a", "/b", "/c"]))
@@ -59,15 +65,21 @@ fn reading_ends_when_the_site_is_sure_enough() {
             .page(&at("/b"), &page(4, &[]))
             .page(&at("/c"), &page(5, &[]));
         let (report, asked) = judge(web);
-        assert_eq!(asked, ["/", "/a"], "no page more than needed");
+        assert_eq!(asked, read, "no page more than needed");
         assert_eq!(report.verdict, verdict);
         assert_eq!(report.stop_reason, StopReason::Confident);
-        assert_eq!((report.frozen_after, report.cost.pages), (Some(2), 2));
+        assert_eq!(report.decided_after, Some(read.len()));
+        assert_eq!(report.cost.pages, read.len());
         let certainty = report.confidence.get().max(report.confidence.complement());
         assert!(certainty >= 0.99, "{certainty}");
         assert_eq!(report.model, model().fingerprint());
         assert_eq!(report.steps[0].kind, PageKind::Homepage);
-        assert_eq!(report.steps[1].kind, PageKind::Inner);
+        let inner = report.steps[1..].iter();
+        assert!(
+            inner
+                .map(|step| step.kind)
+                .all(|kind| kind == PageKind::Inner)
+        );
         let words = &report.steps[0].telling_words;
         let (own, other) = match verdict {
             Verdict::Relevant => (&words.for_target, &words.against),
@@ -117,10 +129,11 @@ fn near_duplicates_speak_once() {
     );
     assert_eq!(report.stop_reason, StopReason::Exhausted);
     assert_eq!(
-        (report.verdict, report.frozen_after),
+        (report.verdict, report.decided_after),
         (Verdict::Relevant, None)
     );
-    assert!(report.confidence.get() < 0.99);
+    let of_one = report.steps[0].site_confidence;
+    assert_eq!(report.confidence, of_one, "no more than one page says");
     assert_eq!(report.speaking_pages(), 1);
 }
 
@@ -349,42 +362,60 @@ fn what_robots_are_asked_not_to_follow_is_not_asked_for() {
     assert_eq!(report.stop_reason, StopReason::Exhausted);
 }
 
-#[test]
-fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
-    let elsewhere = [
-        "/b",
+/// Three pages about sailing; the last links to more pages of the site, which are about something
+/// that the caller chooses, and to two other sites.
+fn read_on_for_links(
+    page: fn(usize, &[&str]) -> String,
+    link_threshold: f64,
+) -> (SiteReport, Vec<String>) {
+    let on = [
         "/c",
         "/d",
+        "/e",
+        "/f",
+        "/g",
         "http://one.example/",
         "http://two.example/",
     ];
     let web = ScriptedWeb::default()
-        .page(SITE, &sailing(0, &["/a"]))
-        .page(&at("/a"), &sailing(3, &elsewhere))
-        .page(&at("/b"), &baking(0, &["http://three.example/"]))
-        .page(&at("/c"), &baking(3, &[]))
-        .page(&at("/d"), &baking(4, &[]));
+        .page(SITE, &sailing(0, &["/a", "/b"]))
+        .page(&at("/a"), &sailing(3, &[]))
+        .page(&at("/b"), &sailing(4, &on))
+        .page(&at("/c"), &page(5, &["http://three.example/"]))
+        .page(&at("/d"), &page(7, &[]))
+        .page(&at("/e"), &page(8, &[]))
+        .page(&at("/f"), &page(9, &[]))
+        .page(&at("/g"), &page(10, &[]));
     let web = Arc::new(web);
     let settings = InternalSettings {
-        link_threshold: 6.5,
+        link_threshold,
         ..InternalSettings::default()
     };
     let report = visit(&web, visit_for(Purpose::VerdictAndLinks), settings);
+    (report, web.asked())
+}
+
+fn site_confidences(report: &SiteReport) -> Vec<f64> {
+    let steps = report.steps.iter();
+    steps.map(|step| step.site_confidence.get()).collect()
+}
+
+#[test]
+fn pages_that_are_read_for_links_confirm_a_relevant_verdict() {
+    let (report, asked) = read_on_for_links(sailing, 7.5);
     assert_eq!(report.verdict, Verdict::Relevant);
-    assert_eq!(report.frozen_after, Some(2));
-    // By hand, with confidences near 1 and 0: the pages weigh 1, 2 + 1, 0 + 1 and 1, and
-    // 1 + 3 + 1 = 5 is not enough, 6 is not, 7 would be: all five are read.
-    assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"]);
+    assert_eq!(report.decided_after, Some(3));
+    // By hand, with confidences near 1: the pages weigh 1, 1, 2 + 1, 1 + 1 and 1, and
+    // 1 + 1 + 3 + 2 = 7 is not enough, 8 is: five of eight are read.
+    assert_eq!(asked, ["/", "/a", "/b", "/c", "/d"]);
     assert_eq!(report.stop_reason, StopReason::LinksFound);
-    let later: Vec<f64> = report.steps[1..]
-        .iter()
-        .map(|step| step.site_confidence.get())
-        .collect();
+    assert_eq!(report.speaking_pages(), 5);
+    let confidences = site_confidences(&report);
     assert!(
-        later
-            .iter()
-            .all(|confidence| (confidence - report.confidence.get()).abs() < 1e-12)
+        confidences.is_sorted_by(|one, next| one < next),
+        "{confidences:?}"
     );
+    assert!((report.confidence.get() - confidences[4]).abs() < 1e-12);
     let found: Vec<(&str, usize)> = report
         .transversal_links
         .iter()
@@ -392,54 +423,135 @@ fn a_relevant_site_is_read_on_for_links_and_its_verdict_stays() {
         .collect();
     assert_eq!(
         found,
-        [("one.example", 1), ("two.example", 1), ("three.example", 2)]
+        [("one.example", 2), ("two.example", 2), ("three.example", 3)]
     );
     assert!(report.fingerprint.is_some());
+}
+
+#[test]
+fn pages_that_are_read_for_links_can_withdraw_a_relevant_verdict() {
+    let (report, asked) = read_on_for_links(baking, 1000.0);
+    let confidences = site_confidences(&report);
+    assert!(confidences[2] >= 0.99, "it was relevant: {confidences:?}");
+    assert_eq!(asked[..4], ["/", "/a", "/b", "/c"]);
+    let later = confidences[2..].iter();
+    assert!(later.is_sorted_by(|one, next| one > next));
+    assert_eq!(report.verdict, Verdict::Irrelevant, "{confidences:?}");
+    assert_ne!(report.decided_after, Some(3));
+    let last = confidences.last().expect("steps");
+    assert!((report.confidence.get() - last).abs() < 1e-12);
+}
+
+/// What later pages say changes neither verdict nor confidence.
+fn assert_frozen(report: &SiteReport, verdict: &Verdict, decided_after: usize) {
+    assert_eq!(report.verdict, *verdict);
+    assert_eq!(report.decided_after, Some(decided_after));
+    assert!(report.speaking_pages() > decided_after);
+    let confidences = &site_confidences(report)[decided_after - 1..];
+    let kept = confidences
+        .iter()
+        .all(|confidence| (confidence - report.confidence.get()).abs() < 1e-12);
+    assert!(kept, "{confidences:?}");
+}
+
+#[test]
+fn an_irrelevant_verdict_stays_whatever_is_read_for_links() {
+    let web = ScriptedWeb::default()
+        .page(SITE, &baking(0, &["/a", "/b", "/c", "/d"]))
+        .page(&at("/a"), &sailing(3, &[]))
+        .page(&at("/b"), &sailing(4, &[]))
+        .page(&at("/c"), &sailing(5, &[]))
+        .page(&at("/d"), &sailing(7, &[]));
+    let web = Arc::new(web);
+    let settings = InternalSettings {
+        link_threshold: f64::MAX,
+        ..InternalSettings::default()
+    };
+    let report = visit(&web, visit_for(Purpose::VerdictAndLinks), settings);
+    assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"]);
+    assert_frozen(&report, &Verdict::Irrelevant, 1);
+}
+
+/// Paper 4.3.3: classification ends with the verdict, and 4.3.4 goes on for links alone.
+#[test]
+fn by_the_product_of_odds_both_verdicts_stay() {
+    for (first, later, verdict) in [
+        (
+            sailing as fn(usize, &[&str]) -> String,
+            baking as fn(usize, &[&str]) -> String,
+            Verdict::Relevant,
+        ),
+        (baking, sailing, Verdict::Irrelevant),
+    ] {
+        let web = ScriptedWeb::default()
+            .page(SITE, &first(0, &["/a"]))
+            .page(&at("/a"), &first(3, &["/b", "/c", "/d"]))
+            .page(&at("/b"), &later(0, &[]))
+            .page(&at("/c"), &later(3, &[]))
+            .page(&at("/d"), &later(4, &[]));
+        let web = Arc::new(web);
+        let settings = InternalSettings {
+            link_threshold: f64::MAX,
+            ..InternalSettings::default()
+        };
+        let planned = SiteVisit {
+            evidence_rule: EvidenceRule::Product,
+            ..visit_for(Purpose::VerdictAndLinks)
+        };
+        let report = visit(&web, planned, settings);
+        assert_eq!(web.asked(), ["/", "/a", "/b", "/c", "/d"]);
+        assert_frozen(&report, &verdict, 2);
+    }
 }
 
 #[test]
 fn more_is_read_for_links_while_sites_are_scarce() {
     let read = |purpose| {
         let web = ScriptedWeb::default()
-            .page(SITE, &sailing(0, &["/a", "/b", "http://one.example/"]))
+            .page(
+                SITE,
+                &sailing(0, &["/a", "/b", "/c", "http://one.example/"]),
+            )
             .page(&at("/a"), &sailing(3, &["http://two.example/"]))
-            .page(&at("/b"), &sailing(4, &["http://three.example/"]));
+            .page(&at("/b"), &sailing(4, &["http://three.example/"]))
+            .page(&at("/c"), &sailing(5, &["http://four.example/"]));
         let web = Arc::new(web);
         let settings = InternalSettings {
             link_threshold: 0.0,
-            scarce_link_threshold: 6.0,
+            scarce_link_threshold: 8.0,
             ..InternalSettings::default()
         };
         let report = visit(&web, visit_for(purpose), settings);
         assert_eq!(report.verdict, Verdict::Relevant);
         (report.steps.len(), report.transversal_links.len())
     };
-    assert_eq!(read(Purpose::VerdictAndLinks), (2, 2));
-    assert_eq!(read(Purpose::VerdictAndManyLinks), (3, 3));
+    assert_eq!(read(Purpose::VerdictAndLinks), (3, 3));
+    assert_eq!(read(Purpose::VerdictAndManyLinks), (4, 4));
 }
 
 #[test]
 fn pages_are_read_in_the_order_that_the_crawler_is_given() {
     let asked = |page_ordering: Arc<dyn PageOrdering>| {
         let web = ScriptedWeb::default()
-            .page(SITE, &sailing(0, &["/a", "/b", "/links.html"]))
+            .page(SITE, &sailing(0, &["/a", "/b", "/c", "/links.html"]))
             .page(&at("/a"), &sailing(3, &[]))
             .page(&at("/b"), &sailing(4, &[]))
-            .page(&at("/links.html"), &sailing(5, &[]));
+            .page(&at("/c"), &sailing(5, &[]))
+            .page(&at("/links.html"), &sailing(7, &[]));
         let web = Arc::new(web);
         let planned = visit_for(Purpose::VerdictAndLinks);
         let report = visit_by(&web, planned, InternalSettings::default(), page_ordering);
-        assert_eq!(report.frozen_after, Some(2));
+        assert_eq!(report.decided_after, Some(3));
         web.asked()
     };
-    let links_first = ["/", "/a", "/links.html", "/b"];
+    let links_first = ["/", "/a", "/b", "/links.html", "/c"];
     assert_eq!(asked(Arc::new(LinkPagesFirst)), links_first);
-    let as_before = ["/", "/a", "/b", "/links.html"];
+    let as_before = ["/", "/a", "/b", "/c", "/links.html"];
     assert_eq!(asked(Arc::new(ByVariance)), as_before);
     assert_eq!(asked(Arc::new(BreadthFirstPages)), as_before);
     assert_eq!(
         asked(Arc::new(LastFirst)),
-        ["/", "/links.html", "/b", "/a"],
+        ["/", "/links.html", "/c", "/b", "/a"],
         "an order from outside the crate"
     );
 }
@@ -469,7 +581,7 @@ fn an_irrelevant_site_is_not_read_on_for_links() {
         visit_for(Purpose::VerdictAndLinks),
         InternalSettings::default(),
     );
-    assert_eq!(web.asked(), ["/", "/a"]);
+    assert_eq!(web.asked(), ["/"]);
     assert_eq!(report.verdict, Verdict::Irrelevant);
     assert_eq!(report.stop_reason, StopReason::LinksFound);
 }

@@ -146,7 +146,8 @@ fn body(words: &str, links: &[&str]) -> String {
     format!("<p>{words}</p>{}", links.join(" "))
 }
 
-/// A model that needs two pages to be sure.
+/// A model that finds a site irrelevant after one page, and relevant after three. By the product of
+/// odds it needs two pages either way.
 pub(crate) fn model() -> Arc<SiteModel> {
     let mut web = ScriptedWeb::default();
     let mut labels = String::new();
@@ -174,7 +175,7 @@ pub(crate) fn model() -> Arc<SiteModel> {
     let examples = corpus.examples("sailing");
     let settings = TrainingSettings::default();
     let (model, _) = fit_model("sailing", &corpus.lexicon, &examples, &settings);
-    // One page of a p_err of 0.02 gives 0.98 at most; two give 0.9996.
+    // With the product, one page of a p_err of 0.02 gives 0.98 at most; two give 0.9996.
     let thresholds = Thresholds {
         p_threshold: 0.99,
         ..*model.thresholds()

@@ -406,7 +406,8 @@ fn json_and_explanations_say_why() {
     };
     assert_eq!(site["host"], "keelboat-crew.example");
     assert_eq!(site["verdict"], "relevant");
-    assert_eq!(site["stop_reason"], "confident");
+    let stop_reason = site["stop_reason"].as_str().expect("a name");
+    assert!(["confident", "exhausted"].contains(&stop_reason), "{site}");
     assert!(site["transversal_links"].is_array());
     let pages = site["pages"].as_array().expect("a list");
     let last = pages.last().expect("a page");
@@ -415,12 +416,13 @@ fn json_and_explanations_say_why() {
     assert_eq!(last["site_confidence"], site["confidence"]);
 
     let text = stdout(&coast.run(&format!("{command} --explain")).success());
+    let stopped = format!("    stopped: {stop_reason}");
     for wanted in [
         "relevant ",
         "https://www.keelboat-crew.example/ (homepage)",
         "        for      ",
         "race +0.",
-        "    stopped: confident",
+        &stopped,
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }
@@ -496,7 +498,7 @@ fn unusable_models_are_refused_with_what_to_do() {
     for (bytes, wanted) in [
         (
             newer,
-            "the model has format 9, this sitescout reads format 1; train it again",
+            "the model has format 9, this sitescout reads format 2; train it again",
         ),
         (flipped, "the model is damaged (its checksum is wrong)"),
         (cut, "the model is damaged (its length is wrong)"),

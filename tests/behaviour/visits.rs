@@ -56,8 +56,8 @@ async fn a_good_site_is_judged_and_its_cost_is_reported() {
     assert_eq!(report.verdict, Verdict::Relevant);
     assert_eq!(report.stop_reason, StopReason::Confident);
     let targets = meeting.web.targets("club.example");
-    assert_eq!(targets, ["/robots.txt", "/", "/a"]);
-    assert_eq!(report.cost.pages, 2);
+    assert_eq!(targets, ["/robots.txt", "/", "/a", "/b"]);
+    assert_eq!(report.cost.pages, 3);
     assert_eq!(report.cost.robots_requests, 1);
     assert!(report.cost.wire_bytes > 0);
     assert_eq!(report.address, Some(meeting.web.https().ip()));
@@ -361,7 +361,8 @@ async fn a_host_without_https_is_read_by_http_and_that_is_remembered() {
             0,
             &["https://old.example/a", "https://old.example/b"],
         )),
-        _ => Reply::html(sailing(3, &[])),
+        "/a" => Reply::html(sailing(3, &[])),
+        _ => Reply::html(sailing(4, &[])),
     });
     let report = visit(&meeting, "https://old.example/").await;
     assert_eq!(report.verdict, Verdict::Relevant, "{report:?}");
@@ -372,7 +373,8 @@ async fn a_host_without_https_is_read_by_http_and_that_is_remembered() {
         [
             "https://old.example/",
             "http://old.example/",
-            "http://old.example/a"
+            "http://old.example/a",
+            "http://old.example/b"
         ]
     );
 }
