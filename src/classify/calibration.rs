@@ -36,6 +36,11 @@ use super::topic_prior::{SigmoidFit, TopicPrior, odds_weight};
 /// π: the share of sites of the topic among those that a crawl visits.
 pub(super) const TARGET_SHARE: f64 = 0.1;
 
+/// Without a background the other sites are those that somebody chose, and so is their number. Then the
+/// odds against the topic are neither equal nor as in training, but in between, interpolated in
+/// log-odds: 0 is equal, 1 as in training.
+const MIX: f64 = 0.75;
+
 /// Where the anchor lies between other sites and those of the topic.
 const ANCHOR_SHARE: f64 = 0.3;
 
@@ -304,7 +309,7 @@ impl Calibration {
 }
 
 /// The sigmoid of a topic, shrunk towards the prior. Targets weigh one each, so that more of them
-/// outweigh the prior, and other sites together as π says.
+/// outweigh the prior, and other sites together as π says, or [`MIX`] without a background.
 fn fitted(sites: &[HeldOutSite], anchor: f64, gamma: f64, prior: &TopicPrior) -> SigmoidFit {
     let mut points = Vec::new();
     for pages in FITTED_AFTER {
@@ -320,7 +325,12 @@ fn fitted(sites: &[HeldOutSite], anchor: f64, gamma: f64, prior: &TopicPrior) ->
         count(of_class.count()) / passes
     };
     let (targets, others) = (of_class(true), of_class(false));
-    let weight_of_others = odds_weight(TARGET_SHARE) * targets / others.max(1.0);
+    let odds = if prior.is_learned() {
+        odds_weight(TARGET_SHARE)
+    } else {
+        (others / targets.max(1.0)).powf(MIX)
+    };
+    let weight_of_others = odds * targets / others.max(1.0);
     let points = points.into_iter().map(|(value, is_target)| {
         let weight = if is_target { 1.0 } else { weight_of_others };
         (value, is_target, weight / passes)
