@@ -43,6 +43,10 @@ const CONFIRMING_PAGES: usize = 3;
 /// Number of pages that spoke after which the verdict follows the confidence.
 const DECIDING_PAGES: usize = 6;
 
+/// No more suspects are looked for when as many were found: more mean that the examples have little in
+/// common, and that everything looks like them.
+const MAX_SUSPECTS: usize = 20;
+
 /// Weight of a site that a person called other, beside one of the background.
 const LABELLED_WEIGHT: f64 = 3.0;
 
@@ -259,20 +263,26 @@ fn prior_for<'a>(prior: &'a TopicPrior, settings: &TrainingSettings) -> &'a Topi
     }
 }
 
-/// Learns from all sites but the suspects, which are returned as indices.
+/// Learns from all sites but the suspects, which are returned as indices. Without the first ones, others
+/// may come to light.
 pub(super) fn learn_without_suspects(
     lexicon: &Lexicon,
     sites: &[ExampleSite<'_>],
     settings: &TrainingSettings,
 ) -> (LearnedPages, Vec<usize>) {
-    let learned = LearnedPages::learn(lexicon, sites, settings);
-    let suspects = learned.suspects(sites);
-    if suspects.is_empty() {
-        return (learned, suspects);
+    let mut rest: Vec<usize> = (0..sites.len()).collect();
+    let mut suspects: Vec<usize> = Vec::new();
+    loop {
+        let kept: Vec<ExampleSite<'_>> = rest.iter().map(|at| sites[*at]).collect();
+        let learned = LearnedPages::learn(lexicon, &kept, settings);
+        let found = learned.suspects(&kept);
+        if found.is_empty() || suspects.len() >= MAX_SUSPECTS {
+            suspects.sort_unstable();
+            return (learned, suspects);
+        }
+        suspects.extend(found.iter().map(|at| rest[*at]));
+        rest.retain(|at| !suspects.contains(at));
     }
-    let rest = (0..sites.len()).filter(|at| suspects.binary_search(at).is_err());
-    let rest: Vec<ExampleSite<'_>> = rest.map(|at| sites[at]).collect();
-    (LearnedPages::learn(lexicon, &rest, settings), suspects)
 }
 
 // === impl LearnedPages ===
