@@ -45,7 +45,7 @@ const MIX: f64 = 0.75;
 const ANCHOR_SHARE: f64 = 0.3;
 
 /// The quantile of other sites that the anchor is measured from. The few above it may be of the topic.
-const TOP_OTHERS: f64 = 0.98;
+const TOP_OTHERS: f64 = 0.97;
 
 /// Pages of a site that its score is the mean of: as many as confirm a site.
 const SCORED_PAGES: usize = 3;
