@@ -39,6 +39,7 @@
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
 //! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS`, within the 32 MiB that all decoders share; `benches/fetch.rs` sends the same header |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs`, counted by `parse/term_reader.rs` |
+//! | how scores become confidences | `classify/calibration.rs` for a topic, `classify/topic_prior.rs` for what is learned over topics; how pages add up: `classify/evidence.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | what a background keeps of a site | `training/background.rs`: which terms, and how further sites join; its bytes and `VERSION`: `classify/background_file.rs`; what labels leave out of it: `add_background` of `training/corpus.rs`; the file that comes with the program: `site-models/README.md` |
 //! | when a visit ends | `internal/mod.rs`: `reason_to_stop` for limits and verdicts, `add_outcome` and what it calls for responses |
@@ -48,7 +49,7 @@
 //! | dashboard | `service/dashboard/` |
 //! | field of a judged site (list, feed, API, `inspect`) | `verdicts/view.rs` |
 //! | setting | `config/`, and its comment in `config.toml` |
-//! | measure or table of an evaluation | of verdicts: `training/measures.rs`; `evaluate classifier`: `lab/table_two.rs`; `crawl`: `lab/crawl_curves.rs`; `generated`: `lab/crawl_truth.rs`; `likeness`: `lab/likeness.rs`; each is printed, as text and JSON, by the file in `cli/evaluate/` with the name of the command |
+//! | measure or table of an evaluation | of verdicts: `training/measures.rs`; `evaluate classifier`: `lab/table_two.rs`, with `--open-world`: `lab/open_world.rs`, `lab/open_measures.rs`, and who is learned from and judged: `training/deals.rs`; `crawl`: `lab/crawl_curves.rs`; `generated`: `lab/crawl_truth.rs`; `likeness`: `lab/likeness.rs`; each is printed, as text and JSON, by the file in `cli/evaluate/` with the name of the command |
 //! | reason, outcome, undecided kind | `web/reason.rs`, `web/verdict.rs` |
 //!
 //! # The walk of a page's bytes

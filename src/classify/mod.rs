@@ -12,6 +12,7 @@
 //! | `centroid.rs` | the paper's page classifier | 4.3.1 |
 //! | `linear.rs` | our page classifier, logistic regression | - |
 //! | `calibration.rs` | from scores to confidences and error rates | 4.3.3 |
+//! | `topic_prior.rs` | what was learned over many topics | - |
 //! | `evidence.rs` | the site classifier | 4.3.3 |
 //! | `model.rs`, `model_file.rs` | the trained model and its file | - |
 //! | `background_file.rs` | the file of a background: sites of many kinds, as counts of terms | - |
