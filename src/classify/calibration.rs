@@ -438,23 +438,23 @@ mod tests {
         assert_eq!(mute(false).damped(1.0, 0.5, 3), None);
     }
 
-    /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.98 is the 49th step, 4.9. The sites
-    /// of the topic are at 6 and 7.8, in the mean at 6.9, which is 2 above. Mute sites do not count.
+    /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.97 is 48.5 steps up, 4.85. The sites
+    /// of the topic are at 6 and 7.7, in the mean at 6.85, which is 2 above. Mute sites do not count.
     #[test]
     fn the_anchor_lies_between_the_best_others_and_the_mean_of_the_topic() {
         let mut sites: Vec<HeldOutSite> = (0..=50)
             .map(|at| home(&[f64::from(at) / 10.0], false))
             .collect();
         let others_only = ScoreSpread::of(&sites).unwrap();
-        sites.extend([home(&[6.0], true), home(&[7.8], true)]);
+        sites.extend([home(&[6.0], true), home(&[7.7], true)]);
         sites.extend([mute(true), mute(false)]);
         let spread = ScoreSpread::of(&sites).unwrap();
-        assert!((spread.top_others - 4.9).abs() < 1e-9);
-        assert!((spread.mean_of_targets().unwrap() - 6.9).abs() < 1e-9);
-        assert!((spread.anchor(100.0) - (4.9 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
+        assert!((spread.top_others - 4.85).abs() < 1e-9);
+        assert!((spread.mean_of_targets().unwrap() - 6.85).abs() < 1e-9);
+        assert!((spread.anchor(100.0) - (4.85 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
         // Without sites of the topic, the gap of other topics stands in.
         assert_eq!(others_only.mean_of_targets(), None);
-        assert!((others_only.anchor(3.0) - (4.9 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
+        assert!((others_only.anchor(3.0) - (4.85 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
         assert_eq!(ScoreSpread::of(&[home(&[1.0], true), mute(false)]), None);
     }
 
@@ -468,14 +468,15 @@ mod tests {
         assert!((quantile(&five, 0.98).unwrap() - 19.2).abs() < 1e-9);
     }
 
-    /// Two scores only, so that the sigmoid must pass through what was seen. Where sites of the topic are
-    /// π of all, the odds at +1 are 3/4 π to 1/100 (1 − π), at −1 1/4 π to 99/100 (1 − π). Of the topic
+    /// Two scores only, so that the sigmoid must pass through what was seen. Other sites are 25 times as
+    /// many; in between of that and equal are odds of 25^3/4 = 11.18 against the topic. So those at +1 are
+    /// 3/4 to 11.18 · 1/100, at −1 1/4 to 11.18 · 99/100. Of the topic
     /// one in four is on the wrong side of 1/2, of others one in a hundred: balanced 0.13.
     #[test]
     fn the_sigmoid_passes_through_what_was_seen() {
         let calibration = Calibration::fit(&overlapping(1000), &TopicPrior::NONE);
         let confidence = |score| calibration.confidence(score).get();
-        let odds = |target: f64, other: f64| target / other / odds_weight(TARGET_SHARE);
+        let odds = |target: f64, other: f64| target / other / 11.180_34;
         for (score, odds) in [(1.0, odds(0.75, 0.01)), (-1.0, odds(0.25, 0.99))] {
             let wanted = odds / (1.0 + odds);
             assert!(

@@ -72,7 +72,10 @@ fn a_background_comes_with_the_program() {
         "{text}"
     );
     let lines = text.lines().count() as u64;
-    assert_eq!(lines, number("sites") + 3);
+    assert_eq!(lines, number("sites") + 4);
+    let learned = &background["learned_over_topics"];
+    assert!(learned["slope"].as_f64() > Some(0.0), "{learned}");
+    assert!(text.contains("\nlearned over topics: log-odds "), "{text}");
 }
 
 /// The command is in `site-models/README.md`.
@@ -82,6 +85,9 @@ fn what_comes_with_the_program_is_what_the_documented_command_makes() {
         Ok(corpora) => corpora,
         Err(why) => return skipped!(why),
     };
+    if cfg!(debug_assertions) {
+        return skipped!("a debug build takes ten minutes");
+    }
     let coast = Coast::new();
     coast.write("own.toml", "[fetch.archive]\nkeep_index = false\n");
     let files = |ending: &str| {
