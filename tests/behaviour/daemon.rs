@@ -608,7 +608,7 @@ fn a_daemon_judges_by_another_model_after_a_reload() {
         model.fingerprint().to_string()
     };
     let own = place.path("models/boats/site-model.bin");
-    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/astronomy/site-model.bin");
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-models/law_firm/site-model.bin");
     let (old, new) = (fingerprint(&own), fingerprint(&other));
     assert_ne!(old, new);
     let irrelevant = || {
@@ -640,7 +640,7 @@ fn a_daemon_judges_by_another_model_after_a_reload() {
         assert_eq!(line["model"], new, "{line}");
         assert_eq!(
             line["verdict"], "irrelevant",
-            "no site is about stars: {line}"
+            "no site is about the law: {line}"
         );
     }
     for line in verdicts("few") {
