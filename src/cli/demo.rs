@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::classify::{SiteModel, TopicPrior};
+use crate::classify::SiteModel;
 use crate::config::{ResolveRule, Settings, Strategy};
 use crate::external::{
     CrawlMetrics, CrawlerSlots, EndReason, ExternalCrawler, Goals, TopicCrawl, UnfitModel,
@@ -25,7 +25,7 @@ use crate::external::{
 use crate::lab::generated::{Conditions, GeneratedWeb, Truth, WebServer};
 use crate::store::{CrawlStore, Evidence, JudgedSite, KeyValueStore, ReadStore, TopicTotals};
 use crate::telemetry::{Metrics, grouped};
-use crate::training::{Labels, fit_model_from};
+use crate::training::{Labels, fit_model};
 use crate::web::{PageUrl, Scheme, SiteId};
 
 use super::ExitCode;
@@ -209,34 +209,26 @@ impl Demo {
         web.sites_at_once = READ_AT_ONCE;
         // A second fetcher retries sites that timed out; it has no cached failures.
         let again = Web::open(&[], &[], None, &self.settings)?;
-        let mut corpus = sources::read_corpus_again(&web, &[again], &labels, &self.settings)?;
-        let of_topic = corpus.sites.iter().filter(|site| site.topic == self.topic);
-        let targets = of_topic.count();
-        let others = corpus.sites.len() - targets;
+        let corpus = sources::read_corpus_again(&web, &[again], &labels, &self.settings)?;
+        let examples = corpus.examples(self.topic);
+        let targets = examples.iter().filter(|site| site.is_target()).count();
         // The model is kept for later runs, so it must not come from a few sites by bad luck.
         ensure!(
-            2 * targets > LEARNED.0 && 2 * others > LEARNED.1,
+            2 * targets > LEARNED.0 && 2 * (examples.len() - targets) > LEARNED.1,
             "only {targets} of {} sites about {} and {} of {} others answered in time, too few to \
              learn from; run the same command again when the machine has less to do",
             LEARNED.0,
             self.topic,
-            others,
+            examples.len() - targets,
             LEARNED.1
         );
-        let background = sources::open_background(&self.settings)?;
-        corpus.add_background(&background);
-        let (model, validation) = fit_model_from(
-            &background.prior().unwrap_or(TopicPrior::NONE),
-            self.topic,
-            &corpus.lexicon,
-            &corpus.examples(self.topic),
-            &self.settings.training,
-        );
+        let training = &self.settings.training;
+        let (model, validation) = fit_model(self.topic, &corpus.lexicon, &examples, training);
         say(&format!(
-            "Learned from {targets} sites about {} and {others} others, beside {} of the real web: on\n\
-             sites held out, precision {:.2} and recall {:.2} with {:.1} pages per site.",
+            "Learned from {targets} sites about {} and {} others: on sites held out,\n\
+             precision {:.2} and recall {:.2} with {:.1} pages per site.",
             self.topic,
-            corpus.background.len(),
+            examples.len() - targets,
             validation.measures.precision(),
             validation.measures.recall(),
             validation.measures.pages_per_site(),
