@@ -1,7 +1,7 @@
 //! From scores to confidences, learned from sites that the classifier had not seen.
 //!
-//! Examples of a topic are scored by classifiers that were fitted without them, each group left out in
-//! turn, and so are the other sites. From these scores come, for each topic:
+//! Examples of a topic are scored by classifiers that were fitted without them, in up to ten folds that
+//! keep groups together, and so are the other sites. From these scores come, for each topic:
 //!
 //! - the *anchor*: a score between those of other sites and those of the topic, from which scores are
 //!   measured. It lies [`ANCHOR_SHARE`] of the way from the [`TOP_OTHERS`] quantile of the other sites to
@@ -36,7 +36,7 @@ use super::topic_prior::{SigmoidFit, TopicPrior, odds_weight};
 /// π: the share of sites of the topic among those that a crawl visits.
 pub(super) const TARGET_SHARE: f64 = 0.1;
 
-/// Without a background the other sites are those that somebody chose, and so is their number. Then the
+/// Without a learned prior the other sites are those that somebody chose, and so is their number. Then the
 /// odds against the topic are neither equal nor as in training, but in between, interpolated in
 /// log-odds: 0 is equal, 1 as in training.
 const MIX: f64 = 0.75;
@@ -311,7 +311,7 @@ impl Calibration {
 }
 
 /// The sigmoid of a topic, shrunk towards the prior. Targets weigh one each, so that more of them
-/// outweigh the prior, and other sites together as π says, or [`MIX`] without a background.
+/// outweigh the prior, and other sites together as π says, or [`MIX`] without a learned prior.
 fn fitted(sites: &[HeldOutSite], anchor: f64, gamma: f64, prior: &TopicPrior) -> SigmoidFit {
     let mut points = Vec::new();
     for pages in FITTED_AFTER {

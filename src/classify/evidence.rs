@@ -1,7 +1,7 @@
 //! The site classifier: combines the confidences of the pages read so far.
 //!
 //! Pages of one site are not independent: they share an author, a template and a subject, and the
-//! product of their odds (paper 4.3.3) makes the tenth page as loud as the first. So the sum of their
+//! product of their odds (paper 4.3.3) counts the tenth page as much as the first. So the sum of their
 //! log-odds is damped:
 //!
 //! ```text

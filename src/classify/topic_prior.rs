@@ -1,6 +1,6 @@
 //! What was learned over many topics, and holds before a new one is known.
 //!
-//! Five examples of a topic place its scores ([`ScoreSpread`](super::calibration::ScoreSpread)), but say
+//! Five examples of a topic place its scores ([`ScoreSpread`]), but say
 //! little about how fast confidence grows with them, or how much several pages of a site say together.
 //! That is much the same for all topics: it is learned from topics whose sites are labelled, each learned
 //! from a few of them, and judged on the others.
@@ -57,7 +57,7 @@ pub(super) struct SigmoidFit {
 const LEARNED_STRENGTH: f64 = 3.0;
 
 /// Number of pages after which the confidence of a site is fitted.
-const FITTED_AFTER: [usize; 4] = [1, 2, 3, 5];
+const LEARNED_AFTER: [usize; 4] = [1, 2, 3, 5];
 
 // === impl TopicPrior ===
 
@@ -137,7 +137,7 @@ impl JudgedTopic {
     fn points(&self, gap: f64, gamma: f64) -> Vec<(f64, bool, f64)> {
         let anchor = self.spread.anchor(gap);
         let mut points = Vec::new();
-        for pages in FITTED_AFTER {
+        for pages in LEARNED_AFTER {
             let damped = self.sites.iter().filter_map(|site| {
                 let value = site.damped(anchor, gamma, pages)?;
                 Some((value, site.is_target, 1.0))

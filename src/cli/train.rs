@@ -165,7 +165,7 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         directory.join(MODEL_FILE).display(),
         bytes.len(),
         topic.name,
-        corpus.background.len()
+        corpus.background.len() - validation.suspects.len()
     ))?;
     if validation.folds.is_some() {
         let measures = &validation.measures;

@@ -43,7 +43,7 @@ pub struct OpenMeasures {
     pub pages: f64,
     /// Of the sites found relevant, the mean confidence.
     pub confidence_of_finds: f64,
-    /// 1 − Brier score / Brier score of the share of targets as everybody's confidence.
+    /// 1 − Brier score / Brier score of the share of targets as the confidence of every site.
     pub brier_skill: f64,
 }
 

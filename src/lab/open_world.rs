@@ -77,13 +77,21 @@ impl OpenWorld<'_> {
             .partition(|site| self.background.contains(&site.site));
         let terms = self.corpus.lexicon.len();
         let training = &self.settings.training;
-        let learn = |labelled: Vec<&CorpusSite>, background: &[&CorpusSite]| {
-            let dealt = DealtSites::new(labelled, background.iter().copied(), terms);
-            learn_prior(self.corpus, &dealt, training).unwrap_or(TopicPrior::NONE)
-        };
+        // Neither may share a group with a site that is judged.
+        let learn =
+            |judged: &BTreeSet<u32>, labelled: Vec<&CorpusSite>, background: &[&CorpusSite]| {
+                let is_apart = |site: &&CorpusSite| !judged.contains(&site.group);
+                let dealt = DealtSites::new(
+                    labelled.into_iter().filter(is_apart),
+                    background.iter().copied().filter(is_apart),
+                    terms,
+                );
+                learn_prior(self.corpus, &dealt, training).unwrap_or(TopicPrior::NONE)
+            };
         if self.blocks == 1 {
             // The same for all draws: nothing of it is dealt.
-            let prior = learn(background, &[]);
+            let judged = labelled.iter().map(|site| site.group).collect();
+            let prior = learn(&judged, background, &[]);
             progress();
             let draws = self.seeds().map(|seed| ((seed, 0), prior));
             return Priors {
@@ -96,9 +104,11 @@ impl OpenWorld<'_> {
             .collect();
         let learned = wanted.into_par_iter().map(|(seed, block)| {
             let blocks = sites.divide(self.blocks, seed);
-            let elsewhere = (0..labelled.len()).filter(|at| blocks.block_of(*at) != Some(block));
-            let elsewhere = elsewhere.map(|at| labelled[at]).collect();
-            let prior = learn(elsewhere, &background);
+            let (own, elsewhere): (Vec<usize>, Vec<usize>) =
+                (0..labelled.len()).partition(|at| blocks.block_of(*at) == Some(block));
+            let judged = own.into_iter().map(|at| labelled[at].group).collect();
+            let elsewhere = elsewhere.into_iter().map(|at| labelled[at]).collect();
+            let prior = learn(&judged, elsewhere, &background);
             progress();
             ((seed, block), prior)
         });

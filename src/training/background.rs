@@ -1,7 +1,7 @@
 //! The background: sites of many kinds, as examples of what a topic is not.
 //!
-//! Users have a few sites of their topic, and the crawler meets all the others. So the rest of the web
-//! comes with the program in small: sites as counts of terms, without text and without the order of
+//! Users have a few sites of their topic, and the crawler meets all the others. So a sample of the web
+//! comes with the program: sites as counts of terms, without text and without the order of
 //! words. Whoever labels other sites, too, adds to it; labels override it.
 //!
 //! Nobody has looked at these sites for the topic that is learned: some may be of it after all.

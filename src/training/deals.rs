@@ -1,4 +1,4 @@
-//! Who is learned from and who is judged, where topics are learned from a few of their sites.
+//! Which sites are learned from and which are judged, where a topic is learned from a few of its sites.
 //!
 //! Topics, and groups of other sites, are dealt into blocks. A topic is learned from a few groups of its
 //! sites as examples, and as the other class from the background and all blocks but its own; judged

@@ -43,8 +43,8 @@ const CONFIRMING_PAGES: usize = 3;
 /// Number of pages that spoke after which the verdict follows the confidence.
 const DECIDING_PAGES: usize = 6;
 
-/// No more suspects are looked for when as many were found: more mean that the examples have little in
-/// common, and that everything looks like them.
+/// If more would be left out, the last ones found are not: the examples then have little in common, and
+/// everything looks like them.
 const MAX_SUSPECTS: usize = 20;
 
 /// Weight of a site that a person called other, beside one of the background.
@@ -277,7 +277,7 @@ pub(super) fn learn_without_suspects(
         let kept: Vec<ExampleSite<'_>> = rest.iter().map(|at| sites[*at]).collect();
         let learned = LearnedPages::learn(lexicon, &kept, settings);
         let found = learned.suspects(&kept);
-        if found.is_empty() || suspects.len() >= MAX_SUSPECTS {
+        if found.is_empty() || suspects.len() + found.len() > MAX_SUSPECTS {
             suspects.sort_unstable();
             return (learned, suspects);
         }

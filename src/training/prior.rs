@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use crate::classify::{HeldOutSite, JudgedTopic, TopicPrior};
-use crate::config::TrainingSettings;
+use crate::config::{PageClassifierChoice, TrainingSettings};
 
 use super::corpus::Corpus;
 use super::deals::{Deal, DealtSites};
@@ -22,7 +22,7 @@ const DRAWS: u64 = 6;
 const BLOCKS: usize = 2;
 
 /// Pages of a site that are scored.
-const SCORED_PAGES: usize = 5;
+const PAGES_PER_JUDGED_SITE: usize = 5;
 
 /// Learns from the topics among these sites; none if none has enough groups.
 #[must_use]
@@ -53,6 +53,8 @@ fn judge(
 ) -> Option<JudgedTopic> {
     let settings = TrainingSettings {
         seed: deal.seed,
+        // The prior is for scores of this one.
+        page_classifier: PageClassifierChoice::Linear,
         ..*settings
     };
     let (learned, _) = sites.with_examples(deal, |examples| {
@@ -60,7 +62,7 @@ fn judge(
     });
     let score = |at: &usize| HeldOutSite {
         is_target: sites.label(*at) == Some(deal.topic),
-        ..learned.score(&sites.at(*at).example(deal.topic), SCORED_PAGES)
+        ..learned.score(&sites.at(*at).example(deal.topic), PAGES_PER_JUDGED_SITE)
     };
     Some(JudgedTopic {
         spread: learned.spread()?,

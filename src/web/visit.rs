@@ -69,11 +69,12 @@ pub struct SiteReport {
     pub site: SiteId,
     /// The verdict, with the reason if undecided.
     pub verdict: Verdict,
-    /// Pr\[target | pages that spoke\], frozen when the verdict was final.
+    /// Pr\[target | pages that spoke\], unchanged by pages read after a final verdict.
     pub confidence: SiteConfidence,
     /// Why reading ended.
     pub stop_reason: StopReason,
-    /// After how many steps the verdict was reached; `None` if pages ran out before it was sure.
+    /// After how many steps the verdict was reached; `None` if none stands: pages
+    /// ran out first, or it was withdrawn.
     pub decided_after: Option<usize>,
     /// Every request for a page, in order.
     pub steps: Vec<PageStep>,
