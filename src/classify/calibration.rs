@@ -19,8 +19,9 @@
 //!
 //! **π.** How rare a topic is on the web is not known when it is learned, and neither the share of
 //! examples in training says so, nor that in an evaluation. Confidences are those of a crawl in which
-//! [`TARGET_SHARE`] of the sites visited are of the topic; crawls that follow recommendations are about
-//! there. Where the topic is rarer, confidences are too high, by the ratio of the odds.
+//! [`TARGET_SHARE`] of the sites visited are of the topic. Crawls that follow recommendations have more of
+//! them, and then confidences are too low, by the ratio of the odds: a list with a wrong site costs trust,
+//! and one that misses a site does not. Where the topic is rarer, confidences are too high.
 //!
 //! Deviations from the paper: the error is balanced, the mean of the errors of both classes, because
 //! with few target sites among many others plain accuracy is high for a classifier that never finds
@@ -34,7 +35,7 @@ use super::evidence::Damping;
 use super::topic_prior::{SigmoidFit, TopicPrior, odds_weight};
 
 /// π: the share of sites of the topic among those that a crawl visits.
-pub(super) const TARGET_SHARE: f64 = 0.1;
+pub(super) const TARGET_SHARE: f64 = 0.05;
 
 /// Without a learned prior the other sites are those that somebody chose, and so is their number. Then the
 /// odds against the topic are neither equal nor as in training, but in between, interpolated in
@@ -75,6 +76,8 @@ pub(crate) struct HeldOutSite {
     pub(crate) is_target: bool,
     /// What it counts beside others of its class.
     pub(crate) weight: f64,
+    /// What its host name adds to the scores of its pages.
+    pub(crate) host: f64,
     /// Its pages in the order read, with their scores; none for mute ones.
     pub(crate) pages: Vec<(PageKind, Option<f64>)>,
 }
@@ -120,13 +123,14 @@ impl HeldOutSite {
         (!first.is_empty()).then(|| first.iter().sum::<f64>() / count(first.len()))
     }
 
-    /// n^−γ times the sum of its first n scores above the anchor, for the smaller n if it has fewer.
+    /// n^−γ times the sum of its first n scores above the anchor, for the smaller n if it has fewer, and
+    /// what its host name adds.
     pub(super) fn damped(&self, anchor: f64, gamma: f64, pages: usize) -> Option<f64> {
         let above: Vec<f64> = (self.scores().take(pages))
             .map(|score| score - anchor)
             .collect();
         let sum: f64 = above.iter().sum();
-        (!above.is_empty()).then(|| sum * count(above.len()).powf(-gamma))
+        (!above.is_empty()).then(|| sum * count(above.len()).powf(-gamma) + self.host)
     }
 }
 
@@ -159,7 +163,12 @@ impl ScoreSpread {
 
     /// The anchor; `gap` is assumed if no site of the topic was held out.
     pub(super) fn anchor(&self, gap: f64) -> f64 {
-        let gap = self.targets.map_or(gap, |mean| mean - self.top_others);
+        // Examples that have nothing in common score below the best of the others: that must not make the
+        // threshold laxer.
+        let gap = self
+            .targets
+            .map_or(gap, |mean| mean - self.top_others)
+            .max(0.0);
         self.top_others + ANCHOR_SHARE * gap
     }
 }
@@ -269,6 +278,12 @@ impl Calibration {
     #[must_use]
     pub(crate) fn confidence(&self, score: f64) -> PageConfidence {
         PageConfidence::from_log_odds(self.base + self.slope * (score - self.anchor))
+    }
+
+    /// What a score of a host name adds to the log-odds of its site.
+    #[must_use]
+    pub(crate) fn host_log_odds(&self, score: f64) -> f64 {
+        self.slope * score
     }
 
     /// How the evidence of several pages is combined.
@@ -402,6 +417,7 @@ mod tests {
         HeldOutSite {
             is_target,
             weight: 1.0,
+            host: 0.0,
             pages: scores.iter().map(page).collect(),
         }
     }
@@ -410,6 +426,7 @@ mod tests {
         HeldOutSite {
             is_target,
             weight: 1.0,
+            host: 0.0,
             pages: vec![(PageKind::Homepage, None)],
         }
     }
@@ -440,6 +457,7 @@ mod tests {
         let mut site = HeldOutSite {
             is_target: true,
             weight: 1.0,
+            host: 0.0,
             pages: scores.map(page).to_vec(),
         };
         assert_eq!(site.score(), Some(4.5));
@@ -459,6 +477,10 @@ mod tests {
         assert!((damped(3) - 6.928_203).abs() < 1e-6);
         assert!((damped(9) - damped(3)).abs() < 1e-12);
         assert_eq!(mute(false).damped(1.0, 0.5, 3), None);
+        // The name of the host counts once, whatever the number of pages.
+        let named = HeldOutSite { host: 0.5, ..site };
+        assert!((named.damped(1.0, 0.5, 2).unwrap() - 4.742_641).abs() < 1e-6);
+        assert_eq!(named.score(), Some(5.0));
     }
 
     /// By hand: of 51 other sites at 0.0, 0.1 … 5.0 the quantile 0.95 is 47.5 steps up, 4.75. The sites
@@ -479,6 +501,15 @@ mod tests {
         assert_eq!(others_only.mean_of_targets(), None);
         assert!((others_only.anchor(3.0) - (4.75 + ANCHOR_SHARE * 3.0)).abs() < 1e-9);
         assert_eq!(ScoreSpread::of(&[home(&[1.0], true), mute(false)]), None);
+        // Sites of the topic at 1 are among the others: the anchor is not drawn down to them.
+        let mut unlike: Vec<HeldOutSite> = sites
+            .iter()
+            .filter(|site| !site.is_target)
+            .cloned()
+            .collect();
+        unlike.extend([home(&[1.0], true), home(&[1.0], true)]);
+        let spread = ScoreSpread::of(&unlike).unwrap();
+        assert!((spread.anchor(100.0) - 4.75).abs() < 1e-9);
     }
 
     /// By hand: 0.98 of the way along two values, and along five (3.92 steps). A value of weight 3 counts as
@@ -542,7 +573,11 @@ mod tests {
         let anchor = ScoreSpread::of(&overlapping(1)).unwrap().anchor(0.0);
         let of_prior = sigmoid(prior.base + prior.slope * (1.0 - anchor));
         let of_many = |prior: &_| Calibration::fit(&overlapping(5000), prior).confidence(1.0);
-        let seen = of_many(&TopicPrior::NONE).get();
+        let weak = TopicPrior {
+            strength: 0.02,
+            ..prior
+        };
+        let seen = of_many(&weak).get();
         assert!((of_prior - seen).abs() > 0.1, "{of_prior} {seen}");
         let few = Calibration::fit(&overlapping(1), &prior).confidence(1.0);
         let (to_prior, to_seen) = ((few.get() - of_prior).abs(), (few.get() - seen).abs());
@@ -610,6 +645,7 @@ mod tests {
             HeldOutSite {
                 is_target,
                 weight: 1.0,
+                host: 0.0,
                 pages: pages.map(|(kind, score)| (kind, Some(score))).to_vec(),
             }
         };

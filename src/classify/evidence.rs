@@ -9,7 +9,8 @@
 //! ```
 //!
 //! γ between 0 (independent pages) and 1 (a mean) is learned over topics, and L₀ holds how rare a topic
-//! is. The paper's rule, [`EvidenceRule::Product`], corrects each confidence by the error of the
+//! is, and what the name of the host says; ℓ is without that rarity, so that it counts once and not for
+//! each page. The paper's rule, [`EvidenceRule::Product`], corrects each confidence by the error of the
 //! page classifier and multiplies; we add log-odds, which is equivalent and cannot underflow:
 //!
 //! ```text
@@ -43,6 +44,8 @@ pub(crate) struct SiteEvidence {
     damping: Damping,
     /// Log-odds of the prior.
     prior: f64,
+    /// Log-odds of the words in the host name.
+    host: f64,
     /// Log-odds of the pages.
     sum: f64,
     speaking_pages: usize,
@@ -58,21 +61,33 @@ impl SiteEvidence {
             rule,
             damping,
             prior: log_odds(prior),
+            host: 0.0,
             sum: 0.0,
             speaking_pages: 0,
         }
     }
 
+    /// The same evidence with log-odds for the name of the host. The paper's rule knows pages alone.
+    #[must_use]
+    pub(crate) fn with_host(self, log_odds: f64) -> Self {
+        match self.rule {
+            EvidenceRule::Product => self,
+            EvidenceRule::Damped => Self {
+                host: log_odds,
+                ..self
+            },
+        }
+    }
+
     /// Adds a page that spoke.
     pub(crate) fn add(&mut self, confidence: PageConfidence, p_err: f64) {
+        let above_base = log_odds(bounded(confidence.get())) - self.damping.base;
         self.sum += match self.rule {
-            // With `p_err` 0, a page of confidence 0 or 1 would outweigh all others for ever.
             EvidenceRule::Product => {
-                log_odds(error_corrected(confidence, p_err).clamp(1e-9, 1.0 - 1e-9))
+                let confidence = PageConfidence::from_log_odds(above_base);
+                log_odds(bounded(error_corrected(confidence, p_err)))
             }
-            EvidenceRule::Damped => {
-                log_odds(confidence.get().clamp(1e-9, 1.0 - 1e-9)) - self.damping.base
-            }
+            EvidenceRule::Damped => above_base,
         };
         self.speaking_pages += 1;
     }
@@ -84,7 +99,7 @@ impl SiteEvidence {
             EvidenceRule::Damped if self.speaking_pages == 0 => self.prior,
             EvidenceRule::Damped => {
                 let damped = self.sum * pages(self.speaking_pages).powf(-self.damping.gamma);
-                self.prior + self.damping.base + damped
+                self.prior + self.damping.base + self.host + damped
             }
         }
     }
@@ -140,6 +155,11 @@ pub(crate) enum EvidenceStanding {
     Sufficient,
     /// Enough for a verdict that nothing changes any more.
     Final,
+}
+
+/// A page of confidence 0 or 1 would outweigh all others for ever.
+fn bounded(probability: f64) -> f64 {
+    probability.clamp(1e-9, 1.0 - 1e-9)
 }
 
 fn log_odds(probability: f64) -> f64 {
@@ -226,6 +246,21 @@ mod tests {
         assert_eq!(evidence.speaking_pages(), 2);
     }
 
+    /// By hand: above a base of −ln 9 a page of 0.5 has the odds 9, a confidence of 0.9, which an error of 0.1
+    /// corrects to 0.82. Two of them have the odds (0.82 / 0.18)², a confidence of 0.95402.
+    #[test]
+    fn the_product_does_not_count_the_base_for_each_page() {
+        let damping = Damping {
+            gamma: 0.8,
+            base: -(9_f64.ln()),
+        };
+        let mut evidence =
+            SiteEvidence::new(EvidenceRule::Product, damping, SiteConfidence::NEUTRAL);
+        evidence.add(page(0.5), 0.1);
+        evidence.add(page(0.5), 0.1);
+        assert!((evidence.confidence().get() - 0.954_02).abs() < 1e-5);
+    }
+
     /// By hand, with γ = 0.8: three pages of ln 4 = 1.38629 give 3^0.2 · 1.38629 = 1.24573 · 1.38629 =
     /// 1.72695, a confidence of 0.84902; the product of their odds would be 64, a confidence of 0.98462.
     #[test]
@@ -257,6 +292,18 @@ mod tests {
         let evidence = SiteEvidence::new(EvidenceRule::Damped, damping, prior);
         assert!((evidence.confidence().get() - 0.2).abs() < 1e-9);
         assert!((read(evidence, &[0.9]).confidence().get() - 9.0 / 13.0).abs() < 1e-9);
+    }
+
+    /// By hand: a page of 0.2 has the odds 1/4, a host name with log-odds of ln 8 multiplies them by 8. It says
+    /// nothing before a page does, and nothing to the paper's rule.
+    #[test]
+    fn the_name_of_the_host_counts_once_beside_the_pages() {
+        let named = damped(0.8, -1.0).with_host(8_f64.ln());
+        assert!((read(named, &[0.2]).confidence().get() - 2.0 / 3.0).abs() < 1e-9);
+        assert!((named.confidence().get() - 0.5).abs() < 1e-12);
+        assert_eq!(named.standing(&THRESHOLDS), EvidenceStanding::Open);
+        let product = product(0.5);
+        assert_eq!(product.with_host(8.0), product);
     }
 
     /// With a mean of log-odds, γ = 1, pages of one confidence never say more than one of them.

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts, TermNumber, TermNumbers};
+use crate::web::{
+    Fingerprint, Language, PageKind, PageTerms, PartCounts, SiteId, TermNumber, TermNumbers,
+};
 
 /// The two classes of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,12 +61,22 @@ pub struct CountedPage {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExampleSite<'a> {
     pub(crate) class: Class,
+    /// Its host.
+    pub(crate) site: &'a SiteId,
     /// Sites of one group share an owner, a designer or a text, and are never split across folds.
     pub(crate) group: u32,
     /// Whether it comes from the background, which nobody labelled for this topic.
     pub(crate) is_background: bool,
     /// The pages to learn from, in breadth-first order.
     pub(crate) pages: &'a [CountedPage],
+}
+
+/// A site, for tests in which its name does not matter.
+#[cfg(test)]
+pub(crate) fn any_site() -> &'static SiteId {
+    static SITE: std::sync::LazyLock<SiteId> =
+        std::sync::LazyLock::new(|| "site.example".parse().expect("a valid host"));
+    &SITE
 }
 
 // === impl Lexicon ===
@@ -83,6 +95,12 @@ impl Lexicon {
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
+    }
+
+    /// The id of a term; none if it does not occur in the corpus.
+    #[must_use]
+    pub(crate) fn get(&self, term: &str) -> Option<TermId> {
+        self.ids.get(term).copied()
     }
 
     fn id(&mut self, term: &str) -> TermId {

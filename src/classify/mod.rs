@@ -13,6 +13,7 @@
 //! | `linear.rs` | our page classifier, logistic regression | - |
 //! | `calibration.rs` | from scores to confidences and error rates | 4.3.3 |
 //! | `topic_prior.rs` | what was learned over many topics | - |
+//! | `host_words.rs` | terms in the name of a host | - |
 //! | `evidence.rs` | the site classifier | 4.3.3 |
 //! | `model.rs`, `model_file.rs` | the trained model and its file | - |
 //! | `background_file.rs` | the file of a background: sites of many kinds, as counts of terms | - |
@@ -25,6 +26,7 @@ mod calibration;
 mod centroid;
 mod evidence;
 mod example;
+mod host_words;
 mod linear;
 mod model;
 mod model_file;
@@ -37,7 +39,10 @@ pub(crate) use calibration::{Calibration, HeldOutSite, ScoreSpread};
 pub(crate) use centroid::{CentroidClassifier, CentroidParams};
 pub(crate) use evidence::{EvidenceStanding, SiteEvidence};
 pub use example::Lexicon;
+#[cfg(test)]
+pub(crate) use example::any_site;
 pub(crate) use example::{Class, CountedPage, ExampleSite, TermId, Translation};
+pub(crate) use host_words::host_words;
 pub(crate) use linear::{LinearClassifier, LinearParams, WeighedPage};
 pub(crate) use model::PageModel;
 pub use model::{JudgedPage, KnownTerms, SiteModel, Thresholds};

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::web::{
-    EvidenceRule, ModelFingerprint, PageConfidence, PageKind, PageTerms, SiteConfidence,
+    EvidenceRule, ModelFingerprint, PageConfidence, PageKind, PageTerms, SiteConfidence, SiteId,
     TellingWord, TellingWords, TermNumber, TermNumbers,
 };
 
 use super::calibration::Calibration;
 use super::centroid::CentroidClassifier;
 use super::evidence::SiteEvidence;
+use super::host_words::host_words;
 use super::linear::LinearClassifier;
 use super::vector::{Feature, PageVector};
 use super::vocabulary::Vocabulary;
@@ -20,6 +21,10 @@ use super::{Aspect, PageClassifier, model_file};
 
 /// Maximum number of telling words, for and against, that explain a page.
 const TELLING_WORDS: usize = 6;
+
+/// What a term in a host name weighs, beside its weight on a page that has no other term. On pages of
+/// some words, those that matter most weigh about as much.
+const HOST_WORD_WEIGHT: f64 = 0.2;
 
 /// The model of a topic: judges pages, and has the thresholds for verdicts.
 #[derive(Debug, Clone, PartialEq)]
@@ -175,10 +180,24 @@ impl SiteModel {
         &self.calibration
     }
 
-    /// The evidence about a site of which nothing is read yet.
+    /// The evidence about pages without a site, none of which is read yet.
     #[must_use]
     pub(crate) fn evidence(&self, rule: EvidenceRule, prior: SiteConfidence) -> SiteEvidence {
         SiteEvidence::new(rule, self.calibration.damping(), prior)
+    }
+
+    /// The evidence about a site of which nothing is read yet.
+    #[must_use]
+    pub(crate) fn evidence_of(
+        &self,
+        site: &SiteId,
+        rule: EvidenceRule,
+        prior: SiteConfidence,
+    ) -> SiteEvidence {
+        let words = host_words(site, |term| self.vocabulary.feature(term));
+        let score = self.pages.host_score(&words);
+        self.evidence(rule, prior)
+            .with_host(self.calibration.host_log_odds(score))
     }
 
     /// When a verdict is reached.
@@ -262,6 +281,20 @@ impl PageModel {
     #[must_use]
     pub(crate) fn score(&self, page: &PageVector) -> f64 {
         self.classifier().score(page)
+    }
+
+    /// What the terms in a host name add to the score of a site. Only terms of the topic speak: names
+    /// are short, and what they leave out says nothing. Centroids are of whole pages, and see no names.
+    #[must_use]
+    pub(crate) fn host_score(&self, words: &[Feature]) -> f64 {
+        match self {
+            Self::Linear(linear) => {
+                let weights = words.iter().map(|word| linear.weights[*word as usize]);
+                let speaking = weights.map(|weight| f64::from(weight.max(0.0)));
+                HOST_WORD_WEIGHT * speaking.sum::<f64>()
+            }
+            Self::Centroid(_) => 0.0,
+        }
     }
 
     /// The name in the settings.

@@ -280,6 +280,7 @@ mod tests {
             judged.extend((0..sites).map(|at| HeldOutSite {
                 is_target: f64::from(at) + 0.5 < share * f64::from(sites),
                 weight: 1.0,
+                host: 0.0,
                 pages: pages.to_vec(),
             }));
         }

@@ -136,6 +136,12 @@ impl Selection {
         self.weights.weigh(page.language, known)
     }
 
+    /// The feature of a term of the corpus; none if it was not chosen.
+    #[must_use]
+    pub(crate) fn feature(&self, term: TermId) -> Option<Feature> {
+        *self.features.get(term as usize)?
+    }
+
     /// Number of chosen terms.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
@@ -314,7 +320,7 @@ impl TermWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Class;
+    use crate::classify::{Class, any_site};
     use crate::web::{PageKind, TermNumber, TermNumbers};
 
     fn terms(
@@ -349,6 +355,7 @@ mod tests {
             .zip(&pages)
             .map(|(at, pages)| ExampleSite {
                 class: if at < 3 { Class::Target } else { Class::Other },
+                site: any_site(),
                 group: at,
                 is_background: false,
                 pages,

@@ -67,7 +67,7 @@ pub(super) struct SiteSample {
 impl SiteSample {
     pub(super) fn new(visit: SiteVisit, model: Arc<SiteModel>, settings: InternalSettings) -> Self {
         Self {
-            evidence: model.evidence(visit.evidence_rule, visit.prior),
+            evidence: model.evidence_of(&visit.site, visit.evidence_rule, visit.prior),
             entrance: visit.entry.clone(),
             visit,
             model,

@@ -17,7 +17,7 @@ pub(crate) use crawl_curves::{CrawlExperiment, CrawlResult, CurveMeans, SHARES};
 pub(crate) use crawl_truth::{FoundSites, TruthExperiment, TruthResult};
 pub(crate) use likeness::{Likeness, Spread, likeness};
 pub use open_measures::{FindsInRange, Interval, OpenMeasures, reliability};
-pub use open_world::{OpenResult, OpenWorld, Priors};
+pub use open_world::{Mistakes, OpenResult, OpenWorld, Priors};
 pub(crate) use table_two::Verdicts;
 pub use table_two::{Experiment, Row, TopicResult};
 pub(crate) use topic_models::TopicModels;

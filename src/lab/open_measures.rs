@@ -366,7 +366,6 @@ mod tests {
     fn intervals_hold_the_mean_and_widen_with_differences_between_topics() {
         let topic = |name: &str, is_right: bool| OpenResult {
             topic: name.to_owned(),
-            suspects: BTreeMap::new(),
             draws: vec![
                 (0..20)
                     .map(|group| Judged {
@@ -375,6 +374,7 @@ mod tests {
                     })
                     .collect(),
             ],
+            ..OpenResult::default()
         };
         let same = [topic("a", true), topic("b", true)];
         let [precision, ..] = OpenMeasures::with_intervals(&same, 1);
@@ -403,11 +403,11 @@ mod tests {
         };
         let result = OpenResult {
             topic: "a".to_owned(),
-            suspects: BTreeMap::new(),
             draws: vec![
                 draw(&[(0.95, true), (0.91, false), (0.62, true), (0.3, true)]),
                 draw(&[(0.97, true)]),
             ],
+            ..OpenResult::default()
         };
         let ranges = reliability(&[result]);
         let froms: Vec<f64> = ranges.iter().map(|range| range.from).collect();

@@ -36,12 +36,15 @@ pub struct OpenWorld<'a> {
     pub settings: &'a Settings,
     /// Number of blocks that topics and other sites are dealt into.
     pub blocks: usize,
+    /// Number of groups of a topic that are put among the background, as nobody has looked through a
+    /// background for it.
+    pub planted: usize,
     /// Number of draws, each with blocks and examples of its own.
     pub draws: u64,
 }
 
 /// The verdicts on one topic, learned from a number of groups.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct OpenResult {
     /// The topic.
     pub topic: String,
@@ -50,6 +53,24 @@ pub struct OpenResult {
     /// Sites that were learned from as the other class, in how many draws they were left out because
     /// they look like sites of the topic.
     pub(crate) suspects: BTreeMap<SiteId, usize>,
+    /// Number of sites of the topic that were put among the background, over all draws, and how many of
+    /// them were suspects.
+    pub(crate) planted: (usize, usize),
+    /// The sites that were misjudged in any draw.
+    pub(crate) mistakes: BTreeMap<SiteId, Mistakes>,
+}
+
+/// How a site was judged over all draws.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Mistakes {
+    /// Whether it is of the topic.
+    pub is_target: bool,
+    /// Number of draws in which it was judged.
+    pub draws: usize,
+    /// Number of draws in which the verdict was wrong.
+    pub wrong: usize,
+    /// Sum of the confidences in all draws.
+    pub confidence: f64,
 }
 
 /// What holds for topics in general, as learned without some topics: by draw and block, or for all.
@@ -59,8 +80,10 @@ pub struct Priors {
 
 /// The verdicts of one draw.
 struct JudgedDeal {
+    /// In the order of the deal.
     judged: Vec<Judged>,
     suspects: Vec<SiteId>,
+    planted: (usize, usize),
 }
 
 // === impl OpenWorld ===
@@ -137,26 +160,43 @@ impl OpenWorld<'_> {
         let topics: Vec<&str> = topics.collect();
         let mut deals: Vec<Deal<'_>> = Vec::new();
         for blocks in &divided {
-            let of_draw = topics.iter().map(|topic| blocks.deal(topic, examples));
+            let of_draw = topics
+                .iter()
+                .map(|topic| blocks.deal(topic, examples, self.planted));
             deals.extend(of_draw.flatten());
         }
         let judged = deals.par_iter().map(|deal| {
             let prior = priors.by_block.get(&(deal.seed, deal.block));
             let judged = self.judge(&sites, deal, prior.unwrap_or(&TopicPrior::NONE));
             progress();
-            (deal.topic, judged)
+            (deal, judged)
         });
         let mut by_topic: BTreeMap<&str, OpenResult> = BTreeMap::new();
-        for (topic, of_draw) in judged.collect::<Vec<_>>() {
-            let result = by_topic.entry(topic).or_insert_with(|| OpenResult {
-                topic: topic.to_owned(),
-                draws: Vec::new(),
-                suspects: BTreeMap::new(),
+        for (deal, of_draw) in judged.collect::<Vec<_>>() {
+            let result = by_topic.entry(deal.topic).or_insert_with(|| OpenResult {
+                topic: deal.topic.to_owned(),
+                ..OpenResult::default()
             });
+            for (at, judged) in deal.judged.iter().zip(&of_draw.judged) {
+                let outcome = &judged.outcome;
+                let mistakes = result
+                    .mistakes
+                    .entry(sites.at(*at).site.clone())
+                    .or_default();
+                mistakes.is_target = outcome.is_target;
+                mistakes.draws += 1;
+                mistakes.wrong += usize::from(outcome.is_relevant != outcome.is_target);
+                mistakes.confidence += outcome.confidence.get();
+            }
+            result.planted.0 += of_draw.planted.0;
+            result.planted.1 += of_draw.planted.1;
             result.draws.push(of_draw.judged);
             for site in of_draw.suspects {
                 *result.suspects.entry(site).or_default() += 1;
             }
+        }
+        for result in by_topic.values_mut() {
+            result.mistakes.retain(|_, mistakes| mistakes.wrong > 0);
         }
         by_topic.into_values().collect()
     }
@@ -186,8 +226,12 @@ impl OpenWorld<'_> {
         let (model, validation) = sites.with_examples(deal, |examples| {
             fit_model_from(prior, deal.topic, &self.corpus.lexicon, examples, &training)
         });
-        let suspects = validation.suspects.iter();
-        let suspects = suspects.map(|at| sites.at(learned[*at]).site.clone());
+        let suspects: Vec<usize> = (validation.suspects.iter())
+            .map(|at| learned[*at])
+            .collect();
+        let found = deal.planted.iter().filter(|at| suspects.contains(at));
+        let planted = (deal.planted.len(), found.count());
+        let suspects = suspects.iter().map(|at| sites.at(*at).site.clone());
         let fetcher = Arc::clone(&self.fetcher);
         let crawler = crawler_of_verdicts(fetcher, model, self.settings.internal, self.limits);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -210,6 +254,7 @@ impl OpenWorld<'_> {
         JudgedDeal {
             judged: deal.judged.iter().map(judge).collect(),
             suspects: suspects.collect(),
+            planted,
         }
     }
 }

@@ -266,6 +266,7 @@ impl CorpusSite {
         };
         ExampleSite {
             class,
+            site: &self.site,
             group: self.group,
             is_background: false,
             pages: &self.pages,

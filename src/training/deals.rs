@@ -50,6 +50,8 @@ pub(crate) struct Deal<'a> {
     /// Places of the sites that are learned from as examples, and as the other class.
     pub(crate) examples: Vec<usize>,
     pub(crate) others: Vec<usize>,
+    /// Those of the other class that are of the topic.
+    pub(crate) planted: Vec<usize>,
     pub(crate) judged: Vec<usize>,
     pub(crate) seed: u64,
 }
@@ -133,6 +135,7 @@ impl<'a> DealtSites<'a> {
         all.sort_unstable_by_key(|(at, ..)| **at);
         let all = all.into_iter().map(|(at, class, pages)| ExampleSite {
             class,
+            site: &self.at(*at).site,
             group: self.at(*at).group,
             is_background: class == Class::Other,
             pages,
@@ -155,32 +158,40 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// A topic learned from as many groups; none if it has no more, so that none would be left to judge.
+    /// A topic learned from as many groups, with as many further groups among the other class, as in a
+    /// background that nobody looked through for the topic; none if none would be left to judge.
     #[must_use]
-    pub(crate) fn deal(&self, topic: &'a str, examples: usize) -> Option<Deal<'a>> {
+    pub(crate) fn deal(&self, topic: &'a str, examples: usize, planted: usize) -> Option<Deal<'a>> {
         let block = *self.of_topic.get(topic)?;
         let mut groups = self.sites.groups_of(topic);
         // Every topic has its own random numbers, so that it does not matter which others there are.
         let seed = xxh3_64_with_seed(topic.as_bytes(), self.seed);
         groups.shuffle(&mut Xoshiro256Plus::seed_from_u64(seed));
-        if groups.len() <= examples {
+        if groups.len() <= examples + planted {
             return None;
         }
-        groups.truncate(examples);
+        groups.truncate(examples + planted);
+        let planted = groups.split_off(examples);
         let group = |at: &usize| self.sites.at(*at).group;
         let all = 0..self.sites.sites.len();
         let (own, elsewhere): (Vec<usize>, Vec<usize>) =
             all.partition(|at| self.block_of(*at) == Some(block));
-        let (learned, judged): (Vec<usize>, Vec<usize>) =
+        let (learned, rest): (Vec<usize>, Vec<usize>) =
             own.into_iter().partition(|at| groups.contains(&group(at)));
+        let (planted, judged): (Vec<usize>, Vec<usize>) = rest
+            .into_iter()
+            .partition(|at| planted.contains(&group(at)));
         let known: BTreeSet<u32> = judged.iter().map(group).collect();
         let is_apart = |at: &usize| !known.contains(&group(at)) && !groups.contains(&group(at));
-        let is_example = |at: &usize| self.sites.label(*at) == Some(topic);
+        let is_of_topic = |at: &usize| self.sites.label(*at) == Some(topic);
+        let planted: Vec<usize> = planted.into_iter().filter(is_of_topic).collect();
+        let elsewhere = elsewhere.into_iter().filter(is_apart);
         Some(Deal {
             topic,
             block,
-            examples: learned.into_iter().filter(is_example).collect(),
-            others: elsewhere.into_iter().filter(is_apart).collect(),
+            examples: learned.into_iter().filter(is_of_topic).collect(),
+            others: elsewhere.chain(planted.iter().copied()).collect(),
+            planted,
             judged,
             seed: self.seed,
         })
@@ -216,16 +227,19 @@ mod tests {
             background in prop::collection::vec((0_usize..4, 0_u32..20), 0..20),
             blocks in 1_usize..4,
             examples in 1_usize..4,
+            planted in 0_usize..3,
             seed in any::<u64>(),
         ) {
             let (labelled, background) = (sites(&labelled, 0), sites(&background, labelled.len()));
             let dealt = DealtSites::new(&labelled, &background, 0);
             let divided = dealt.divide(blocks, seed);
-            for deal in ["rowing", "sailing"].iter().filter_map(|topic| divided.deal(topic, examples)) {
+            for deal in ["rowing", "sailing"].iter().filter_map(|topic| divided.deal(topic, examples, planted)) {
                 let group = |at: &usize| dealt.at(*at).group;
                 let is_background = |at: &usize| *at >= labelled.len();
                 let learned = deal.examples.iter().chain(&deal.others);
                 let learned: BTreeSet<u32> = learned.map(group).collect();
+                let of_planted: BTreeSet<u32> = deal.planted.iter().map(group).collect();
+                prop_assert_eq!(of_planted.len(), planted);
                 let of_examples: BTreeSet<u32> = deal.examples.iter().map(group).collect();
                 prop_assert_eq!(of_examples.len(), examples);
                 for at in &deal.judged {
@@ -238,11 +252,13 @@ mod tests {
                 }
                 for at in &deal.others {
                     prop_assert!(!of_examples.contains(&group(at)));
-                    prop_assert!(divided.block_of(*at) != Some(deal.block));
-                    prop_assert!(blocks > 1 || is_background(at));
+                    let is_planted = deal.planted.contains(at);
+                    prop_assert_eq!(divided.block_of(*at) == Some(deal.block), is_planted);
+                    prop_assert!(blocks > 1 || is_background(at) || is_planted);
                 }
                 if blocks == 1 {
-                    let apart = (0..labelled.len()).filter(|at| !of_examples.contains(&group(at)));
+                    let of_either = |at: &usize| of_examples.contains(&group(at)) || of_planted.contains(&group(at));
+                    let apart = (0..labelled.len()).filter(|at| !of_either(at));
                     prop_assert_eq!(deal.judged, apart.collect::<Vec<_>>());
                 }
             }
@@ -259,7 +275,7 @@ mod tests {
             sites.iter().map(|at| &*dealt.at(*at).topic).collect()
         };
         for topic in ["chess", "rowing", "sailing"] {
-            let deal = divided.deal(topic, 2).unwrap();
+            let deal = divided.deal(topic, 2, 0).unwrap();
             assert_eq!(topics_of(&deal.judged), BTreeSet::from([topic, OTHER]));
             assert_eq!(
                 topics_of(&deal.others).len(),
@@ -267,11 +283,11 @@ mod tests {
                 "the other topics, and other sites"
             );
             assert_eq!(deal.judged.len() + deal.others.len() + 2, 40);
-            assert_eq!(dealt.divide(3, 1).deal(topic, 2), Some(deal.clone()));
-            assert_ne!(dealt.divide(3, 2).deal(topic, 2), Some(deal));
+            assert_eq!(dealt.divide(3, 1).deal(topic, 2, 0), Some(deal.clone()));
+            assert_ne!(dealt.divide(3, 2).deal(topic, 2, 0), Some(deal));
         }
         assert_eq!(
-            divided.deal("chess", 10),
+            divided.deal("chess", 10, 0),
             None,
             "none would be left to judge"
         );

@@ -16,6 +16,7 @@ use crate::classify::{
     Calibration, CentroidClassifier, CentroidParams, CountedPage, EvidenceStanding, ExampleSite,
     HeldOutSite, Lexicon, LinearClassifier, LinearParams, PageModel, PageVector, ScoreSpread,
     Selection, SiteEvidence, SiteModel, Thresholds, TopicPrior, VocabularyLimits, WeighedPage,
+    host_words,
 };
 use crate::config::{PageClassifierChoice, TrainingSettings};
 use crate::web::{EvidenceRule, SiteConfidence};
@@ -43,9 +44,9 @@ const CONFIRMING_PAGES: usize = 3;
 /// Number of pages that spoke after which the verdict follows the confidence.
 const DECIDING_PAGES: usize = 6;
 
-/// If more would be left out, the last ones found are not: the examples then have little in common, and
-/// everything looks like them.
-const MAX_SUSPECTS: usize = 20;
+/// The share of the background that may be suspect. If more were left out, the last ones found are not: the
+/// examples then have little in common, and everything looks like them.
+const MAX_SUSPECTS: f64 = 0.1;
 
 /// Weight of a site that a person called other, beside one of the background.
 const LABELLED_WEIGHT: f64 = 3.0;
@@ -110,11 +111,13 @@ impl FittedPages {
     }
 
     /// The scores of the first pages of a site, which was not learned from.
-    fn held_out(&self, site: &ExampleSite<'_>, pages: usize) -> HeldOutSite {
+    fn held_out(&self, lexicon: &Lexicon, site: &ExampleSite<'_>, pages: usize) -> HeldOutSite {
         let pages = site.pages.iter().take(pages);
+        let feature = |term: &str| self.selection.feature(lexicon.get(term)?);
         HeldOutSite {
             is_target: site.is_target(),
             weight: weight_in_class(site),
+            host: self.pages.host_score(&host_words(site.site, feature)),
             pages: pages.map(|page| (page.kind, self.score(page))).collect(),
         }
     }
@@ -273,11 +276,13 @@ pub(super) fn learn_without_suspects(
 ) -> (LearnedPages, Vec<usize>) {
     let mut rest: Vec<usize> = (0..sites.len()).collect();
     let mut suspects: Vec<usize> = Vec::new();
+    let background = sites.iter().filter(|site| site.is_background).count();
+    let limit = (MAX_SUSPECTS * count(background)).max(1.0);
     loop {
         let kept: Vec<ExampleSite<'_>> = rest.iter().map(|at| sites[*at]).collect();
         let learned = LearnedPages::learn(lexicon, &kept, settings);
         let found = learned.suspects(&kept);
-        if found.is_empty() || suspects.len() + found.len() > MAX_SUSPECTS {
+        if found.is_empty() || count(suspects.len() + found.len()) > limit {
             suspects.sort_unstable();
             return (learned, suspects);
         }
@@ -320,8 +325,13 @@ impl LearnedPages {
     }
 
     /// The scores of the first pages of sites that were not learned from.
-    pub(super) fn score(&self, site: &ExampleSite<'_>, pages: usize) -> HeldOutSite {
-        self.fitted.held_out(site, pages)
+    pub(super) fn score(
+        &self,
+        lexicon: &Lexicon,
+        site: &ExampleSite<'_>,
+        pages: usize,
+    ) -> HeldOutSite {
+        self.fitted.held_out(lexicon, site, pages)
     }
 }
 
@@ -336,7 +346,10 @@ fn held_out_sites(
         let seen = (0..sites.len()).filter(|at| fold.binary_search(at).is_err());
         let seen: Vec<ExampleSite<'_>> = seen.map(|at| sites[at]).collect();
         let fitted = FittedPages::fit(lexicon, &seen, settings);
-        let score = |at: &usize| (*at, fitted.held_out(&sites[*at], settings.pages_per_site));
+        let score = |at: &usize| {
+            let site = &sites[*at];
+            (*at, fitted.held_out(lexicon, site, settings.pages_per_site))
+        };
         fold.iter()
             .map(score)
             .collect::<Vec<(usize, HeldOutSite)>>()
@@ -356,7 +369,8 @@ fn simulate(sites: &[HeldOutSite], calibration: &Calibration, p_threshold: f64) 
     };
     let judge = |site: &HeldOutSite| {
         let neutral = SiteConfidence::NEUTRAL;
-        let mut evidence = SiteEvidence::new(EvidenceRule::Damped, calibration.damping(), neutral);
+        let mut evidence = SiteEvidence::new(EvidenceRule::Damped, calibration.damping(), neutral)
+            .with_host(calibration.host_log_odds(site.host));
         let mut read = 0;
         for (kind, score) in &site.pages {
             read += 1;
@@ -407,7 +421,7 @@ fn measure(outcomes: &[Outcome]) -> Measures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Class;
+    use crate::classify::{Class, any_site};
     use crate::web::{PageKind, PageTerms, TermNumbers};
 
     fn pages(lexicon: &mut Lexicon, words: &[&str]) -> Vec<CountedPage> {
@@ -423,6 +437,7 @@ mod tests {
     fn site(pages: &[CountedPage], class: Class) -> ExampleSite<'_> {
         ExampleSite {
             class,
+            site: any_site(),
             group: 0,
             is_background: false,
             pages,
@@ -452,6 +467,7 @@ mod tests {
         HeldOutSite {
             is_target,
             weight: 1.0,
+            host: 0.0,
             pages: scores.iter().map(page).collect(),
         }
     }
@@ -542,6 +558,7 @@ mod tests {
             for ((pages, class, is_background), group) in self.sites.iter().zip(0..) {
                 examples.push(ExampleSite {
                     class: *class,
+                    site: any_site(),
                     group,
                     is_background: *is_background,
                     pages,

@@ -59,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::classify::Class;
+    use crate::classify::{Class, any_site};
 
     fn site(is_target: bool, group: u32) -> ExampleSite<'static> {
         ExampleSite {
@@ -68,6 +68,7 @@ mod tests {
             } else {
                 Class::Other
             },
+            site: any_site(),
             group,
             is_background: false,
             pages: &[],

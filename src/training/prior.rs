@@ -37,7 +37,7 @@ pub(crate) fn learn_prior(
     let mut deals: Vec<Deal<'_>> = Vec::new();
     for (blocks, examples) in divided.iter().zip(EXAMPLES.into_iter().cycle()) {
         let topics = sites.topics().into_iter();
-        deals.extend(topics.filter_map(|topic| blocks.deal(topic, examples)));
+        deals.extend(topics.filter_map(|topic| blocks.deal(topic, examples, 0)));
     }
     let judged = deals
         .par_iter()
@@ -62,7 +62,11 @@ fn judge(
     });
     let score = |at: &usize| HeldOutSite {
         is_target: sites.label(*at) == Some(deal.topic),
-        ..learned.score(&sites.at(*at).example(deal.topic), PAGES_PER_JUDGED_SITE)
+        ..learned.score(
+            &corpus.lexicon,
+            &sites.at(*at).example(deal.topic),
+            PAGES_PER_JUDGED_SITE,
+        )
     };
     Some(JudgedTopic {
         spread: learned.spread()?,

@@ -104,6 +104,22 @@ impl SiteId {
         Platforms::default().domain_of(self)
     }
 
+    /// The part of the host that its owner chose: `shop.example` of `shop.example.co.uk`, `alice` of
+    /// `alice.github.io`; nothing of an IP address.
+    #[must_use]
+    pub(crate) fn owner_chosen_name(&self) -> &str {
+        let host = self.host();
+        if is_address(host) {
+            return "";
+        }
+        match self.registrable_domain().split_once('.') {
+            Some((_, suffix)) => (host.strip_suffix(suffix))
+                .and_then(|name| name.strip_suffix('.'))
+                .unwrap_or(host),
+            None => host,
+        }
+    }
+
     /// The registrable domain by the public suffix list alone.
     pub(super) fn registered_name(&self) -> &str {
         let host = self.host();

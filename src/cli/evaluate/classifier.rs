@@ -72,10 +72,11 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
             open,
             sites,
             topic,
+            mistakes,
             json,
             ..
         } = arguments;
-        return open_world::run(open, sites, topic, *json, &settings);
+        return open_world::run(open, sites, topic, *mistakes, *json, &settings);
     }
     let (web, labels) = arguments.sites.open(&settings)?;
     let topics = super::topics_of(&labels, &arguments.topic)?;

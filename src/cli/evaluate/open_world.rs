@@ -15,13 +15,13 @@ use crate::cli::ExitCode;
 use crate::cli::sources;
 use crate::cli::terminal::{complain, sanitized_json};
 use crate::config::Settings;
-use crate::lab::{Interval, OpenMeasures, OpenResult, OpenWorld, reliability};
+use crate::lab::{Interval, Mistakes, OpenMeasures, OpenResult, OpenWorld, reliability};
 use crate::web::SiteId;
 
 #[derive(Debug, Args)]
 pub(super) struct OpenWorldOptions {
     /// Learn from a few examples, and judge sites of kinds that were not learned from
-    #[arg(long, conflicts_with_all = ["folds", "seeds", "p_threshold", "target_sites", "mistakes"])]
+    #[arg(long, conflicts_with_all = ["folds", "seeds", "p_threshold", "target_sites"])]
     pub(super) open_world: bool,
     /// Labels of the background: sites of the archives that are only learned from, as what the topics
     /// are not
@@ -36,6 +36,10 @@ pub(super) struct OpenWorldOptions {
     #[arg(long, default_value_t = 2, requires = "open_world",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     blocks: u32,
+    /// Number of groups of a topic that are put among the background, unlabelled, which training is to find
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "open_world",
+        value_parser = clap::value_parser!(u32).range(..=10_000))]
+    planted: u32,
     /// Number of random draws of blocks and examples
     #[arg(long, default_value_t = 10, requires = "open_world",
         value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -52,6 +56,7 @@ pub(super) fn run(
     options: &OpenWorldOptions,
     sites: &LabelledSites,
     topic: &str,
+    with_mistakes: bool,
     as_json: bool,
     settings: &Settings,
 ) -> anyhow::Result<ExitCode> {
@@ -89,6 +94,7 @@ pub(super) fn run(
         limits: sources::parse_limits(settings),
         settings,
         blocks: options.blocks as usize,
+        planted: options.planted as usize,
         draws: options.draws,
     };
     let mut out = BufWriter::new(io::stdout().lock());
@@ -103,6 +109,7 @@ pub(super) fn run(
     progress.finish_and_clear();
     let mut tables = Vec::new();
     for examples in &options.examples {
+        let learned = examples + options.planted;
         let examples = *examples as usize;
         let progress = sources::progress_bar(rounds, "learning and judging");
         let results = world.run(&topics, examples, &priors, || progress.inc(1));
@@ -110,14 +117,14 @@ pub(super) fn run(
         for topic in &topics {
             if !results.iter().any(|result| result.topic == *topic) {
                 complain(&format!(
-                    "sitescout: `{topic}` is left out: it has no more than {examples} groups of \
+                    "sitescout: `{topic}` is left out: it has no more than {learned} groups of \
                      sites, so none is left to judge"
                 ));
             }
         }
         ensure!(
             !results.is_empty(),
-            "no topic has more than {examples} groups of sites"
+            "no topic has more than {learned} groups of sites"
         );
         let table = Table { examples, results };
         if as_json {
@@ -134,6 +141,9 @@ pub(super) fn run(
         }
         for table in &tables {
             table.print_suspects(&mut out)?;
+        }
+        for table in tables.iter().filter(|_| with_mistakes) {
+            table.print_mistakes(&mut out)?;
         }
     }
     out.flush()?;
@@ -187,6 +197,13 @@ impl Table {
             .iter()
             .filter(|result| !result.suspects.is_empty())
         {
+            if result.planted.0 > 0 {
+                writeln!(
+                    out,
+                    "\nof {} sites of `{}` among the background {} were left out",
+                    result.planted.0, result.topic, result.planted.1
+                )?;
+            }
             let mut suspects: Vec<(&SiteId, &usize)> = result.suspects.iter().collect();
             suspects.sort_by_key(|(site, draws)| (Reverse(**draws), *site));
             let suspects = suspects.iter();
@@ -198,6 +215,29 @@ impl Table {
                 self.examples,
                 suspects.collect::<Vec<_>>().join(", ")
             )?;
+        }
+        Ok(())
+    }
+
+    fn print_mistakes(&self, out: &mut impl Write) -> io::Result<()> {
+        for result in &self.results {
+            writeln!(
+                out,
+                "\nmisjudged sites of `{}`, from {} groups: how often, mean confidence, truth",
+                result.topic, self.examples
+            )?;
+            let mut mistakes: Vec<(&SiteId, &Mistakes)> = result.mistakes.iter().collect();
+            mistakes.sort_by_key(|(site, mistakes)| (Reverse(mistakes.wrong), *site));
+            for (site, mistakes) in mistakes {
+                #[allow(clippy::cast_precision_loss, reason = "there are few draws")]
+                let confidence = mistakes.confidence / mistakes.draws as f64;
+                let truth = if mistakes.is_target { "topic" } else { "other" };
+                writeln!(
+                    out,
+                    "{:>3} of {:>3}  {confidence:.3}  {truth}  {site}",
+                    mistakes.wrong, mistakes.draws
+                )?;
+            }
         }
         Ok(())
     }
@@ -215,6 +255,8 @@ impl Table {
                 .map(|(site, draws)| (site.to_string(), json!(draws)))
                 .collect();
             object.insert("suspects".to_owned(), json!(suspects));
+            object.insert("planted".to_owned(), json!(result.planted.0));
+            object.insert("planted_found".to_owned(), json!(result.planted.1));
             object.insert("examples".to_owned(), json!(self.examples));
             writeln!(out, "{}", sanitized_json(&Value::Object(object)))?;
         }
