@@ -8,13 +8,18 @@
 //! order.
 //!
 //! Invariant: what is remembered changes no result. Memory is bounded, whatever pages are read: some
-//! 5 MB between pages, by [`MAX_REMEMBERED`], and the spellings of the current page; what the owner of
-//! the numbers keeps is its own. The hash has a secret seed, because pages choose the spellings.
+//! 5 MB for each reader between pages, by [`MAX_REMEMBERED`], and the spellings of the current page; what
+//! the owner of the numbers keeps is its own. Readers are one for each thread that reads at this moment,
+//! and those that wait in [`IdleReaders`]. All crawls of a process share one of these with
+//! [`MAX_IDLE_READERS`], so it holds 160 MB at most, however many topics there are. The hash has a secret
+//! seed, because pages choose the spellings.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -40,6 +45,10 @@ const MAX_IDLE_WORD_BYTES: usize = 64;
 /// A buffer for more counts is not kept for the next page. The longest pages of our corpora need some
 /// 8,000.
 const MAX_IDLE_COUNTS: usize = 1 << 13;
+
+/// How many readers wait for pages in the crawls of a process, for all topics together: those of a topic
+/// that is crawled now by each of a few threads, and of others, whose readers would else begin anew.
+pub(crate) const MAX_IDLE_READERS: usize = 32;
 
 /// Length of the part of a spelling that is kept beside its meaning.
 const HEAD_BYTES: usize = 8;
@@ -98,8 +107,21 @@ enum Meaning {
 /// Readers of terms with numbers of one kind, one for each thread that reads at the same time.
 pub(crate) struct TermReaders<N> {
     numbers: Box<dyn Fn() -> N + Send + Sync>,
-    idle: Mutex<Vec<TermReader<N>>>,
+    pool: PoolNumber,
+    idle: Arc<IdleReaders<N>>,
 }
+
+/// Readers that are not lent, of any number of [`TermReaders`] that share a limit.
+#[derive(Debug)]
+pub(crate) struct IdleReaders<N> {
+    max_idle: usize,
+    next_pool: AtomicU64,
+    /// The one returned last is at the end.
+    idle: Mutex<VecDeque<(PoolNumber, TermReader<N>)>>,
+}
+
+/// Distinguishes the pools that share idle readers.
+type PoolNumber = u64;
 
 // === impl TermReader ===
 
@@ -298,36 +320,87 @@ impl Spelling {
 
 impl<N: TermNumbers> TermReaders<N> {
     /// No reader yet; `numbers` gives each new one its numbers.
-    pub(crate) fn new(numbers: impl Fn() -> N + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        numbers: impl Fn() -> N + Send + Sync + 'static,
+        idle: Arc<IdleReaders<N>>,
+    ) -> Self {
         Self {
             numbers: Box::new(numbers),
-            idle: Mutex::default(),
+            pool: idle.next_pool.fetch_add(1, Ordering::Relaxed),
+            idle,
         }
     }
 
     /// Lends an idle reader, or a new one.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut TermReader<N>) -> T) -> T {
-        let idle = self.idle().pop();
+        let idle = self.idle.take(self.pool);
         let mut reader = idle.unwrap_or_else(|| TermReader::new((self.numbers)()));
         let done = work(&mut reader);
-        self.idle().push(reader);
+        self.idle.put(self.pool, reader);
         done
     }
 
     /// Ends all readers, none of which may be lent, and returns what gave them their numbers.
     pub(crate) fn take_numbers(&self) -> Vec<N> {
-        let readers = self.idle().split_off(0);
-        readers.into_iter().map(|reader| reader.numbers).collect()
+        let readers = self.idle.take_all(self.pool).into_iter();
+        readers.map(|reader| reader.numbers).collect()
     }
+}
 
-    fn idle(&self) -> MutexGuard<'_, Vec<TermReader<N>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+impl<N> Drop for TermReaders<N> {
+    /// Its idle readers would wait for pages that never come.
+    fn drop(&mut self) {
+        self.idle.take_all(self.pool);
     }
 }
 
 impl<N> fmt::Debug for TermReaders<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TermReaders").finish_non_exhaustive()
+    }
+}
+
+// === impl IdleReaders ===
+
+impl<N> IdleReaders<N> {
+    /// Of more than `max_idle`, the reader that was not used for longest is dropped, and its numbers with
+    /// it.
+    pub(crate) fn at_most(max_idle: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max_idle,
+            next_pool: AtomicU64::new(0),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// The reader of a pool that was used last.
+    fn take(&self, pool: PoolNumber) -> Option<TermReader<N>> {
+        let mut idle = self.idle();
+        let at = idle.iter().rposition(|(owner, _)| *owner == pool)?;
+        idle.remove(at).map(|(_, reader)| reader)
+    }
+
+    fn take_all(&self, pool: PoolNumber) -> Vec<TermReader<N>> {
+        let mut idle = self.idle();
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            idle.drain(..).partition(|(owner, _)| *owner == pool);
+        *idle = others;
+        own.into_iter().map(|(_, reader)| reader).collect()
+    }
+
+    fn put(&self, pool: PoolNumber, reader: TermReader<N>) {
+        let mut idle = self.idle();
+        idle.push_back((pool, reader));
+        let surplus = (idle.len() > self.max_idle)
+            .then(|| idle.pop_front())
+            .flatten();
+        // Megabytes are freed while others use the readers that are left.
+        drop(idle);
+        drop(surplus);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<(PoolNumber, TermReader<N>)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -447,6 +520,33 @@ mod tests {
         );
         let _ = reader.count(&page("<plaintext>boat"));
         assert_eq!(reader.spellings.len(), 1);
+    }
+
+    #[test]
+    fn idle_readers_are_limited_for_all_pools_and_the_one_used_last_is_kept() {
+        let idle = IdleReaders::at_most(2);
+        let pool = || TermReaders::new(Counter::default, Arc::clone(&idle));
+        let read = |pool: &TermReaders<Counter>| {
+            pool.with(|reader| {
+                let _ = reader.count(&page("<plaintext>boat"));
+                reader.numbers().0
+            })
+        };
+        let [one, other, third] = [(); 3].map(|()| pool());
+        let owners = || -> Vec<PoolNumber> { idle.idle().iter().map(|(pool, _)| *pool).collect() };
+        // Three threads at the same time.
+        one.with(|_| one.with(|_| one.with(|_| ())));
+        assert_eq!(owners(), [one.pool, one.pool]);
+        assert_eq!([read(&one), read(&one)], [1, 1], "the same one again");
+        assert_eq!([read(&other), read(&other)], [1, 1]);
+        assert_eq!(owners(), [one.pool, other.pool]);
+        assert_eq!(read(&one), 1, "it was used last of its pool, and is kept");
+        read(&third);
+        assert_eq!(owners(), [one.pool, third.pool]);
+        drop(one);
+        assert_eq!(owners(), [third.pool], "a pool leaves no readers behind");
+        assert_eq!(third.take_numbers().len(), 1);
+        assert!(owners().is_empty());
     }
 
     proptest! {
