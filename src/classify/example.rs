@@ -3,9 +3,10 @@
 //! A corpus is read once, and each term becomes an id of its [`Lexicon`]; after that a fold of a
 //! cross-validation needs no hashing of words.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 use crate::web::{Fingerprint, Language, PageKind, PageTerms, PartCounts, TermNumber, TermNumbers};
 
@@ -24,8 +25,10 @@ pub(crate) type TermId = TermNumber;
 /// All terms of a corpus, numbered in order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Lexicon {
+    /// By the hash of their terms.
+    ids: HashTable<TermId>,
     /// The seed is secret, because pages choose the terms.
-    ids: HashMap<Box<str>, TermId, RandomState>,
+    hasher: RandomState,
     terms: Vec<Box<str>>,
 }
 
@@ -86,12 +89,15 @@ impl Lexicon {
     }
 
     fn id(&mut self, term: &str) -> TermId {
-        if let Some(id) = self.ids.get(term) {
+        let hash = self.hasher.hash_one(term);
+        if let Some(id) = self.ids.find(hash, |id| self.term(*id) == term) {
             return *id;
         }
         let id = TermId::try_from(self.terms.len()).expect("memory ends before the ids do");
         self.terms.push(term.into());
-        self.ids.insert(term.into(), id);
+        let (hasher, terms) = (&self.hasher, &self.terms);
+        let hash_of = |id: &TermId| hasher.hash_one(&*terms[*id as usize]);
+        self.ids.insert_unique(hash, id, hash_of);
         id
     }
 }
