@@ -1,8 +1,8 @@
-//! Counts the terms of pages, each distinct spelling normalised, stemmed and looked up once.
+//! Counts the terms of pages; spellings are remembered between pages, within a bound.
 //!
 //! A [`TermReader`] remembers what it has learned about spellings, from page to page: «Boats» on an
-//! English page is the term number 4,711. So a word that was seen before, as most were, costs a hash and
-//! a comparison. What is a term is decided by [`words`](super::words) alone.
+//! English page is the term number 4,711. So a word that is remembered, as most are, costs a hash and a
+//! comparison, and is not normalised, stemmed and looked up again. What is a term is decided by [`words`](super::words) alone.
 //!
 //! A page has at most [`MAX_SPELLINGS`] different spellings that are terms: the first ones in reading
 //! order.
@@ -40,7 +40,7 @@ const MAX_REMEMBERED: usize = 1 << 16;
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 
 /// Longer words are remembered only if they are terms.
-const MAX_IDLE_WORD_BYTES: usize = 64;
+const MAX_REMEMBERED_NON_TERM_BYTES: usize = 64;
 
 /// A buffer for more counts is not kept for the next page. The longest pages of our corpora need some
 /// 8,000.
@@ -98,7 +98,7 @@ struct Spelling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// A stop word, or no word at all.
-    Nothing,
+    NotATerm,
     /// A term without a number.
     Unknown,
     Term(TermNumber),
@@ -166,7 +166,7 @@ impl<N: TermNumbers> TermReader<N> {
         terms
     }
 
-    /// Forgets what is too much, before the reader rests until the next page comes.
+    /// Forgets what is too much, after each page.
     fn end_page(&mut self) {
         let remembers_too_much = self.spellings.len() > self.capacity
             || self.texts.len() > MAX_REMEMBERED_BYTES
@@ -203,7 +203,7 @@ impl<N: TermNumbers> TermReader<N> {
             return;
         };
         let spelling = &mut self.spellings[known];
-        if spelling.meaning == Meaning::Nothing {
+        if spelling.meaning == Meaning::NotATerm {
             return;
         }
         if spelling.page != self.page {
@@ -213,7 +213,7 @@ impl<N: TermNumbers> TermReader<N> {
             self.on_page += 1;
             spelling.page = self.page;
             if let Meaning::Term(number) = spelling.meaning {
-                spelling.counts = narrow(self.counts.len());
+                spelling.counts = offset(self.counts.len());
                 self.counts.push((number, PartCounts::default()));
             }
         }
@@ -254,14 +254,14 @@ impl<N: TermNumbers> TermReader<N> {
             }
             // A page may have any number of words that are no terms, and long ones.
             None if self.spellings.len() >= self.capacity => return None,
-            None if word.text().len() > MAX_IDLE_WORD_BYTES => return None,
-            None => Meaning::Nothing,
+            None if word.text().len() > MAX_REMEMBERED_NON_TERM_BYTES => return None,
+            None => Meaning::NotATerm,
         };
         let at = self.spellings.len();
         let text = word.text().as_bytes();
         self.spellings.push(Spelling {
             head: head(text),
-            start: narrow(self.texts.len()),
+            start: offset(self.texts.len()),
             length: u16::try_from(text.len()).expect("longer words are left out"),
             language,
             meaning,
@@ -274,7 +274,7 @@ impl<N: TermNumbers> TermReader<N> {
             let known = &spellings[*at as usize];
             self::hash(hasher, &texts[known.text()], known.language)
         };
-        self.index.insert_unique(hash, narrow(at), hash_of);
+        self.index.insert_unique(hash, offset(at), hash_of);
         Some(at)
     }
 }
@@ -303,7 +303,7 @@ fn head(text: &[u8]) -> u64 {
 }
 
 /// Counts and offsets of spellings fit: what a page adds and what is remembered are both bounded.
-fn narrow(number: usize) -> u32 {
+fn offset(number: usize) -> u32 {
     u32::try_from(number).expect("the texts of spellings are bounded")
 }
 
