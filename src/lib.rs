@@ -64,7 +64,7 @@
 //! internal::InternalCrawler   errors, redirects and gatekeepers end here; large bodies are read in
 //!   ReadingPool               a thread, within a bound of memory
 //!   parse::parse              charset, tokens, text, links, fingerprint ─► web::ParsedPage
-//!   parse::TermReader         words, each spelling stemmed once ─► web::PageTerms
+//!   parse::TermReader         words, their spellings remembered ─► web::PageTerms
 //!   SiteModel::judge          page confidence
 //! internal::SiteSample        SiteEvidence ─► site confidence; near-duplicates
 //! internal::SiteWalker        intrinsic links ─► PageFrontier

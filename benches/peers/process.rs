@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time between two looks at a process.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What `/proc` counts CPU time in, on every architecture.
 const TICKS_PER_SECOND: u64 = 100;
@@ -36,7 +36,7 @@ pub(crate) fn run(command: &mut Command, longest: Duration) -> Spent {
             // It may exit at this moment.
             let _ = process.kill();
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     let wall = start.elapsed();
     // Linux keeps them until the process is waited for.

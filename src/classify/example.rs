@@ -3,9 +3,10 @@
 //! A corpus is read once, and each term becomes an id of its [`Lexicon`]; after that a fold of a
 //! cross-validation needs no hashing of words.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 use crate::web::{
     Fingerprint, Language, PageKind, PageTerms, PartCounts, SiteId, TermNumber, TermNumbers,
@@ -26,8 +27,10 @@ pub(crate) type TermId = TermNumber;
 /// All terms of a corpus, numbered in order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Lexicon {
+    /// By the hash of their terms.
+    ids: HashTable<TermId>,
     /// The seed is secret, because pages choose the terms.
-    ids: HashMap<Box<str>, TermId, RandomState>,
+    hasher: RandomState,
     terms: Vec<Box<str>>,
 }
 
@@ -100,16 +103,20 @@ impl Lexicon {
     /// The id of a term; none if it does not occur in the corpus.
     #[must_use]
     pub(crate) fn get(&self, term: &str) -> Option<TermId> {
-        self.ids.get(term).copied()
+        let hash = self.hasher.hash_one(term);
+        let is_it = |id: &TermId| self.term(*id) == term;
+        self.ids.find(hash, is_it).copied()
     }
 
     fn id(&mut self, term: &str) -> TermId {
-        if let Some(id) = self.ids.get(term) {
-            return *id;
+        if let Some(id) = self.get(term) {
+            return id;
         }
         let id = TermId::try_from(self.terms.len()).expect("memory ends before the ids do");
         self.terms.push(term.into());
-        self.ids.insert(term.into(), id);
+        let (hasher, terms) = (&self.hasher, &self.terms);
+        let hash_of = |id: &TermId| hasher.hash_one(&*terms[*id as usize]);
+        self.ids.insert_unique(hash_of(&id), id, hash_of);
         id
     }
 }

@@ -120,6 +120,12 @@ impl SiteModel {
         }
     }
 
+    /// What a page is judged by: its features with their weights, by ascending feature.
+    #[must_use]
+    pub fn vector(&self, terms: &PageTerms) -> Vec<(TermNumber, f32)> {
+        self.vocabulary.vector(terms).entries().to_vec()
+    }
+
     fn telling_words(&self, contributions: &[(Feature, f64)]) -> TellingWords {
         let (for_target, against): (Vec<_>, Vec<_>) = contributions
             .iter()

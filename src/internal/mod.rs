@@ -25,7 +25,7 @@
 //! | for each visit: page frontier, links to other sites | some 6 MB with the default `page_budget` |
 //! | large pages being parsed and judged | 256 MiB, in as many threads as there are cores ([`reading_pool`](self)) |
 //! | small pages, parsed on the runtime | some 10 MB for each thread of the runtime |
-//! | spellings remembered by readers of terms | some 5 MB for each thread that reads and each topic |
+//! | spellings remembered by readers of terms | some 5 MB for each thread that reads, and 160 MB for readers that wait ([`MAX_IDLE_READERS`]) |
 //!
 //! With the default settings, 64 visits at once stay below 1 GiB. `tests/hostile.rs` shows it.
 
@@ -35,12 +35,12 @@ mod reading_pool;
 mod site_sample;
 mod site_walker;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::classify::{JudgedPage, KnownTerms, SiteModel};
 use crate::config::{InternalSettings, NoindexPolicy};
 use crate::fetch::{ErrorKind, Fetcher};
-use crate::parse::{self, ParseLimits, TermReaders};
+use crate::parse::{self, IdleReaders, MAX_IDLE_READERS, ParseLimits, TermReaders};
 use crate::web::{
     DeferralCause, FetchedPage, LinkKind, PageKind, PageUrl, ParsedPage, Purpose, SiteReport,
     SiteVisit, StepOutcome, StopReason, TransversalLink, challenge,
@@ -58,6 +58,10 @@ pub(crate) use site_walker::{SiteWalker, WalkStep, WalkerLimits};
 /// Larger bodies are parsed in the pool, which does not block the runtime and limits memory. Smaller
 /// ones take about a millisecond and little memory, and at most one per runtime thread at a time.
 const LARGE_BODY_BYTES: usize = 128 << 10;
+
+/// The readers that wait for pages, of all topics: memory is that of the process.
+static IDLE_READERS: LazyLock<Arc<IdleReaders<KnownTerms>>> =
+    LazyLock::new(|| IdleReaders::at_most(MAX_IDLE_READERS));
 
 /// Samples sites for one topic. One crawler serves any number of visits at once.
 #[derive(Clone)]
@@ -90,7 +94,10 @@ impl InternalCrawler {
         Self {
             fetcher,
             model,
-            term_readers: Arc::new(TermReaders::new(move || known_terms.clone())),
+            term_readers: Arc::new(TermReaders::new(
+                move || known_terms.clone(),
+                Arc::clone(&IDLE_READERS),
+            )),
             settings,
             limits,
             page_ordering,

@@ -43,7 +43,7 @@ use http::HeaderName;
 use crate::web::{ContentKind, FetchedPage, Language, ParsedPage, RobotsDirectives};
 use html::{Document, Markup};
 pub use term_reader::TermReader;
-pub(crate) use term_reader::TermReaders;
+pub(crate) use term_reader::{IdleReaders, MAX_IDLE_READERS, TermReaders};
 
 /// Limits on what is taken from a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,25 @@
-//! Counts the terms of pages, each distinct spelling normalised, stemmed and looked up once.
+//! Counts the terms of pages; spellings are remembered between pages, within a bound.
 //!
 //! A [`TermReader`] remembers what it has learned about spellings, from page to page: «Boats» on an
-//! English page is the term number 4,711. So a word that was seen before, as most were, costs a hash and
-//! a comparison. What is a term is decided by [`words`](super::words) alone.
+//! English page is the term number 4,711. So a word that is remembered, as most are, costs a hash and a
+//! comparison, and is not normalised, stemmed and looked up again. What is a term is decided by [`words`](super::words) alone.
 //!
 //! A page has at most [`MAX_SPELLINGS`] different spellings that are terms: the first ones in reading
 //! order.
 //!
 //! Invariant: what is remembered changes no result. Memory is bounded, whatever pages are read: some
-//! 5 MB between pages, by [`MAX_REMEMBERED`], and the spellings of the current page; what the owner of
-//! the numbers keeps is its own. The hash has a secret seed, because pages choose the spellings.
+//! 5 MB for each reader between pages, by [`MAX_REMEMBERED`], and the spellings of the current page; what
+//! the owner of the numbers keeps is its own. Readers are one for each thread that reads at this moment,
+//! and those that wait in [`IdleReaders`]. All crawls of a process share one of these with
+//! [`MAX_IDLE_READERS`], so it holds 160 MB at most, however many topics there are. The hash has a secret
+//! seed, because pages choose the spellings.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -35,11 +40,15 @@ const MAX_REMEMBERED: usize = 1 << 16;
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 
 /// Longer words are remembered only if they are terms.
-const MAX_IDLE_WORD_BYTES: usize = 64;
+const MAX_REMEMBERED_NON_TERM_BYTES: usize = 64;
 
 /// A buffer for more counts is not kept for the next page. The longest pages of our corpora need some
 /// 8,000.
 const MAX_IDLE_COUNTS: usize = 1 << 13;
+
+/// How many readers wait for pages in the crawls of a process, for all topics together: those of a topic
+/// that is crawled now by each of a few threads, and of others, whose readers would else begin anew.
+pub(crate) const MAX_IDLE_READERS: usize = 32;
 
 /// Length of the part of a spelling that is kept beside its meaning.
 const HEAD_BYTES: usize = 8;
@@ -89,7 +98,7 @@ struct Spelling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// A stop word, or no word at all.
-    Nothing,
+    NotATerm,
     /// A term without a number.
     Unknown,
     Term(TermNumber),
@@ -98,8 +107,21 @@ enum Meaning {
 /// Readers of terms with numbers of one kind, one for each thread that reads at the same time.
 pub(crate) struct TermReaders<N> {
     numbers: Box<dyn Fn() -> N + Send + Sync>,
-    idle: Mutex<Vec<TermReader<N>>>,
+    pool: PoolNumber,
+    idle: Arc<IdleReaders<N>>,
 }
+
+/// Readers that are not lent, of any number of [`TermReaders`] that share a limit.
+#[derive(Debug)]
+pub(crate) struct IdleReaders<N> {
+    max_idle: usize,
+    next_pool: AtomicU64,
+    /// The one returned last is at the end.
+    idle: Mutex<VecDeque<(PoolNumber, TermReader<N>)>>,
+}
+
+/// Distinguishes the pools that share idle readers.
+type PoolNumber = u64;
 
 // === impl TermReader ===
 
@@ -144,7 +166,7 @@ impl<N: TermNumbers> TermReader<N> {
         terms
     }
 
-    /// Forgets what is too much, before the reader rests until the next page comes.
+    /// Forgets what is too much, after each page.
     fn end_page(&mut self) {
         let remembers_too_much = self.spellings.len() > self.capacity
             || self.texts.len() > MAX_REMEMBERED_BYTES
@@ -181,7 +203,7 @@ impl<N: TermNumbers> TermReader<N> {
             return;
         };
         let spelling = &mut self.spellings[known];
-        if spelling.meaning == Meaning::Nothing {
+        if spelling.meaning == Meaning::NotATerm {
             return;
         }
         if spelling.page != self.page {
@@ -191,7 +213,7 @@ impl<N: TermNumbers> TermReader<N> {
             self.on_page += 1;
             spelling.page = self.page;
             if let Meaning::Term(number) = spelling.meaning {
-                spelling.counts = narrow(self.counts.len());
+                spelling.counts = offset(self.counts.len());
                 self.counts.push((number, PartCounts::default()));
             }
         }
@@ -232,14 +254,14 @@ impl<N: TermNumbers> TermReader<N> {
             }
             // A page may have any number of words that are no terms, and long ones.
             None if self.spellings.len() >= self.capacity => return None,
-            None if word.text().len() > MAX_IDLE_WORD_BYTES => return None,
-            None => Meaning::Nothing,
+            None if word.text().len() > MAX_REMEMBERED_NON_TERM_BYTES => return None,
+            None => Meaning::NotATerm,
         };
         let at = self.spellings.len();
         let text = word.text().as_bytes();
         self.spellings.push(Spelling {
             head: head(text),
-            start: narrow(self.texts.len()),
+            start: offset(self.texts.len()),
             length: u16::try_from(text.len()).expect("longer words are left out"),
             language,
             meaning,
@@ -252,7 +274,7 @@ impl<N: TermNumbers> TermReader<N> {
             let known = &spellings[*at as usize];
             self::hash(hasher, &texts[known.text()], known.language)
         };
-        self.index.insert_unique(hash, narrow(at), hash_of);
+        self.index.insert_unique(hash, offset(at), hash_of);
         Some(at)
     }
 }
@@ -281,7 +303,7 @@ fn head(text: &[u8]) -> u64 {
 }
 
 /// Counts and offsets of spellings fit: what a page adds and what is remembered are both bounded.
-fn narrow(number: usize) -> u32 {
+fn offset(number: usize) -> u32 {
     u32::try_from(number).expect("the texts of spellings are bounded")
 }
 
@@ -298,36 +320,87 @@ impl Spelling {
 
 impl<N: TermNumbers> TermReaders<N> {
     /// No reader yet; `numbers` gives each new one its numbers.
-    pub(crate) fn new(numbers: impl Fn() -> N + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        numbers: impl Fn() -> N + Send + Sync + 'static,
+        idle: Arc<IdleReaders<N>>,
+    ) -> Self {
         Self {
             numbers: Box::new(numbers),
-            idle: Mutex::default(),
+            pool: idle.next_pool.fetch_add(1, Ordering::Relaxed),
+            idle,
         }
     }
 
     /// Lends an idle reader, or a new one.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut TermReader<N>) -> T) -> T {
-        let idle = self.idle().pop();
+        let idle = self.idle.take(self.pool);
         let mut reader = idle.unwrap_or_else(|| TermReader::new((self.numbers)()));
         let done = work(&mut reader);
-        self.idle().push(reader);
+        self.idle.put(self.pool, reader);
         done
     }
 
     /// Ends all readers, none of which may be lent, and returns what gave them their numbers.
     pub(crate) fn take_numbers(&self) -> Vec<N> {
-        let readers = self.idle().split_off(0);
-        readers.into_iter().map(|reader| reader.numbers).collect()
+        let readers = self.idle.take_all(self.pool).into_iter();
+        readers.map(|reader| reader.numbers).collect()
     }
+}
 
-    fn idle(&self) -> MutexGuard<'_, Vec<TermReader<N>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+impl<N> Drop for TermReaders<N> {
+    /// Its idle readers would wait for pages that never come.
+    fn drop(&mut self) {
+        self.idle.take_all(self.pool);
     }
 }
 
 impl<N> fmt::Debug for TermReaders<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TermReaders").finish_non_exhaustive()
+    }
+}
+
+// === impl IdleReaders ===
+
+impl<N> IdleReaders<N> {
+    /// Of more than `max_idle`, the reader that was not used for longest is dropped, and its numbers with
+    /// it.
+    pub(crate) fn at_most(max_idle: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max_idle,
+            next_pool: AtomicU64::new(0),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// The reader of a pool that was used last.
+    fn take(&self, pool: PoolNumber) -> Option<TermReader<N>> {
+        let mut idle = self.idle();
+        let at = idle.iter().rposition(|(owner, _)| *owner == pool)?;
+        idle.remove(at).map(|(_, reader)| reader)
+    }
+
+    fn take_all(&self, pool: PoolNumber) -> Vec<TermReader<N>> {
+        let mut idle = self.idle();
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            idle.drain(..).partition(|(owner, _)| *owner == pool);
+        *idle = others;
+        own.into_iter().map(|(_, reader)| reader).collect()
+    }
+
+    fn put(&self, pool: PoolNumber, reader: TermReader<N>) {
+        let mut idle = self.idle();
+        idle.push_back((pool, reader));
+        let surplus = (idle.len() > self.max_idle)
+            .then(|| idle.pop_front())
+            .flatten();
+        // Megabytes are freed while others use the readers that are left.
+        drop(idle);
+        drop(surplus);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<(PoolNumber, TermReader<N>)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -447,6 +520,33 @@ mod tests {
         );
         let _ = reader.count(&page("<plaintext>boat"));
         assert_eq!(reader.spellings.len(), 1);
+    }
+
+    #[test]
+    fn idle_readers_are_limited_for_all_pools_and_the_one_used_last_is_kept() {
+        let idle = IdleReaders::at_most(2);
+        let pool = || TermReaders::new(Counter::default, Arc::clone(&idle));
+        let read = |pool: &TermReaders<Counter>| {
+            pool.with(|reader| {
+                let _ = reader.count(&page("<plaintext>boat"));
+                reader.numbers().0
+            })
+        };
+        let [one, other, third] = [(); 3].map(|()| pool());
+        let owners = || -> Vec<PoolNumber> { idle.idle().iter().map(|(pool, _)| *pool).collect() };
+        // Three threads at the same time.
+        one.with(|_| one.with(|_| one.with(|_| ())));
+        assert_eq!(owners(), [one.pool, one.pool]);
+        assert_eq!([read(&one), read(&one)], [1, 1], "the same one again");
+        assert_eq!([read(&other), read(&other)], [1, 1]);
+        assert_eq!(owners(), [one.pool, other.pool]);
+        assert_eq!(read(&one), 1, "it was used last of its pool, and is kept");
+        read(&third);
+        assert_eq!(owners(), [one.pool, third.pool]);
+        drop(one);
+        assert_eq!(owners(), [third.pool], "a pool leaves no readers behind");
+        assert_eq!(third.take_numbers().len(), 1);
+        assert!(owners().is_empty());
     }
 
     proptest! {

@@ -29,9 +29,9 @@ use crate::web::{Language, PagePart, ParsedPage};
 const MAX_WORD_BYTES: usize = 64;
 
 /// A longer word is too long after normalisation, too, which never makes it shorter than a quarter
-/// (a mathematical bold letter has four bytes, the letter itself one). Such words are skipped
-/// without normalising them.
-const MAX_RAW_WORD_BYTES: usize = 8 * MAX_WORD_BYTES;
+/// (a mathematical bold letter has four bytes, the letter itself one; with two marks of two bytes each it
+/// becomes one letter of two bytes). Such words are skipped without normalising them.
+const MAX_RAW_WORD_BYTES: usize = 4 * MAX_WORD_BYTES;
 
 /// The stemmers and the languages they stem.
 const STEMMERS: [(&str, Algorithm); 33] = [
@@ -82,8 +82,9 @@ static STOP_LISTS: LazyLock<HashMap<String, StopList>> = LazyLock::new(|| {
     lists.collect()
 });
 
-/// Visits each term of a page, with the part of the page it begins in, in reading order: the reference that
-/// tests and fuzzing hold [`TermReader`](super::TermReader) to.
+/// Visits each term of a page, with the part of the page it begins in, in reading order: what
+/// [`TermReader`](super::TermReader) counts, without the limit on spellings. Tests and fuzzing compare
+/// the two.
 ///
 /// A word may span several parts: `<a>boat</a>s` is «boats».
 pub fn for_each_term(page: &ParsedPage, mut visit: impl FnMut(PagePart, &str)) {
@@ -223,13 +224,16 @@ fn for_each_ascii_word<'a>(text: &'a str, mut visit: impl FnMut(usize, &'a str))
     for piece in text.as_bytes().split(|byte| *byte <= b' ') {
         let (start, end) = (next, next + piece.len());
         next = end + 1;
-        let before = piece.iter().take_while(|byte| parts_words(**byte)).count();
+        let before = piece
+            .iter()
+            .take_while(|byte| is_edge_punctuation(**byte))
+            .count();
         let letters = &piece[before..];
         let letters = letters.iter().take_while(|byte| byte.is_ascii_alphabetic());
         let letters = letters.count();
         let behind = &piece[before + letters..];
         let start = start + before;
-        if !behind.iter().all(|byte| parts_words(*byte)) {
+        if !behind.iter().all(|byte| is_edge_punctuation(*byte)) {
             for (offset, word) in text[start..end].unicode_word_indices() {
                 visit(start + offset, word);
             }
@@ -241,7 +245,7 @@ fn for_each_ascii_word<'a>(text: &'a str, mut visit: impl FnMut(usize, &'a str))
 
 /// Whether a byte of ASCII is a boundary at the edge of a word: all punctuation but the underscore,
 /// which UAX 29 counts among the letters.
-fn parts_words(byte: u8) -> bool {
+fn is_edge_punctuation(byte: u8) -> bool {
     byte.is_ascii_punctuation() && byte != b'_'
 }
 
@@ -384,6 +388,25 @@ mod tests {
         assert_eq!(cut, ["the old pier\nof", " Kiel-Förde", " is long", " é"]);
         assert_eq!(segments("").count(), 0);
         assert_eq!(segments("all ASCII").count(), 1);
+    }
+
+    #[test]
+    fn no_word_that_fits_after_normalisation_is_too_long_before() {
+        let mut terms = Vec::new();
+        let mut terms_of = |letter: &str, letters: usize| {
+            let text = letter.repeat(letters);
+            terms.clear();
+            WordSplitter::default().read(&text, &mut |_, word| {
+                terms.extend(Stemming::of_language(None).term(word).map(Cow::into_owned));
+            });
+            terms.concat()
+        };
+        // Both shrink to a quarter: to one byte, and to the two of «ǖ».
+        for (letter, bytes) in [("\u{1d41a}", 1), ("\u{1d42e}\u{308}\u{304}", 2)] {
+            let most = MAX_WORD_BYTES / bytes;
+            assert_eq!(terms_of(letter, most).len(), MAX_WORD_BYTES);
+            assert_eq!(terms_of(letter, most + 1), "");
+        }
     }
 
     proptest! {

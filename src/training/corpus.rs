@@ -18,7 +18,7 @@ use crate::fetch::{ErrorKind, FetchError, Fetcher};
 use crate::internal::{
     BreadthFirstPages, Candidate, SiteWalker, VisitPhase, WalkStep, WalkerLimits,
 };
-use crate::parse::{self, ParseLimits, TermReaders};
+use crate::parse::{self, IdleReaders, ParseLimits, TermReaders};
 use crate::web::{
     FetchedPage, Fingerprint, PageConfidence, PageKind, PageTerms, ParsedPage, SiteId, SiteVisit,
     TermNumber, TermNumbers,
@@ -122,10 +122,13 @@ impl Corpus {
     ) -> Self {
         let mut walked: BTreeMap<usize, SiteWalk> = BTreeMap::new();
         let lexicons = AtomicUsize::new(0);
-        let readers = Arc::new(TermReaders::new(move || ReadersLexicon {
+        let new_lexicon = move || ReadersLexicon {
             number: lexicons.fetch_add(1, Ordering::Relaxed),
             lexicon: Lexicon::default(),
-        }));
+        };
+        // No lexicon may be lost: pages are in its numbers.
+        let idle = IdleReaders::at_most(usize::MAX);
+        let readers = Arc::new(TermReaders::new(new_lexicon, idle));
         for fetcher in fetchers {
             let is_read = |at: &usize| matches!(walked.get(at), Some(Ok(_)));
             let unread: Vec<usize> = (0..labels.len()).filter(|at| !is_read(at)).collect();

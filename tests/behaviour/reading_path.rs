@@ -1,6 +1,10 @@
 //! The reading path gives the same results, byte for byte, however it is made faster: digests over all
-//! pages of the corpora of everything that is parsed, of the terms, and of what the models of
-//! `site-models/` say; and over whole sites, learned and judged, in [`crate::corpora`].
+//! pages of the corpora of everything that is parsed, of the terms, of their vectors, and of what the models
+//! of `site-models/` say; and over whole sites, learned and judged, in [`crate::corpora`].
+//!
+//! Where logarithms are rounded otherwise than on the machine of the file, verdicts are compared in what
+//! their last digits do not change: whether a page spoke, three digits of its confidence, and the order of
+//! its telling words. Only a confidence that is all but halfway between two such numbers could differ.
 //!
 //! `UPDATE_GOLDEN=1` rewrites `tests/golden/reading_path.txt`. Only a change that is meant to change
 //! results does that, and says so.
@@ -11,10 +15,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sitescout::classify::{KnownTerms, Lexicon, SiteModel};
+use sitescout::classify::{JudgedPage, KnownTerms, Lexicon, SiteModel};
 use sitescout::fetch::Archive;
 use sitescout::parse::{self, TermReader};
-use sitescout::web::{PageKind, ParsedPage};
+use sitescout::web::{PageKind, PageTerms, ParsedPage, TellingWord};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::skips::{self, skipped};
@@ -77,6 +81,38 @@ pub(crate) fn compare(found: &Digests) {
     assert_eq!(*found, wanted);
 }
 
+/// What one model says of the pages of an archive.
+#[derive(Default)]
+struct Judged {
+    vectors: Digest,
+    verdicts: Digest,
+    /// Of the verdicts, what the last digits do not change.
+    rounded: Digest,
+}
+
+impl Judged {
+    fn add(&mut self, model: &SiteModel, terms: &PageTerms) {
+        let verdict = model.judge(terms, PageKind::Inner);
+        self.vectors.add(model.vector(terms));
+        self.verdicts.add(&verdict);
+        self.rounded.add(match &verdict {
+            JudgedPage::Mute => None,
+            JudgedPage::Spoke {
+                confidence,
+                telling_words,
+                ..
+            } => {
+                let names = |words: &[TellingWord]| -> Vec<Box<str>> {
+                    words.iter().map(|word| word.term.clone()).collect()
+                };
+                let (for_target, against) = (&telling_words.for_target, &telling_words.against);
+                let confidence = format!("{:.3}", confidence.get());
+                Some((confidence, names(for_target), names(against)))
+            }
+        });
+    }
+}
+
 /// Logarithms and powers as this machine computes them: the last bits differ between C libraries and
 /// processors, and confidences with them.
 pub(crate) fn arithmetic() -> Digests {
@@ -136,12 +172,13 @@ fn corpora_are_read_as_ever() {
     let mut models = models();
     let mut lexicon = TermReader::new(Lexicon::default());
     assert_eq!(models.len(), 10);
-    let (mut read, mut said) = (Digests::new(), arithmetic());
+    let (mut texts, mut rounded) = (Digests::new(), Digests::new());
+    let mut verdicts = arithmetic();
     for name in ARCHIVES {
         let archive = corpora.join(format!("{name}.warc.gz"));
         let archive = Archive::open(&[archive], &without_index()).expect("the corpus");
         let (mut pages, mut terms) = (Digest::default(), Digest::default());
-        let mut judged: Vec<Digest> = models.iter().map(|_| Digest::default()).collect();
+        let mut judged: Vec<Judged> = models.iter().map(|_| Judged::default()).collect();
         for capture in archive.captures() {
             let url = capture.expect("a capture").url;
             let Some(page) = archive.read(&url).expect("a readable record") else {
@@ -150,19 +187,25 @@ fn corpora_are_read_as_ever() {
             let parsed = parse::parse(&page, &LIMITS);
             pages.add(&parsed);
             add_terms(&mut terms, &mut lexicon, &parsed);
-            for ((_, model, reader), digest) in models.iter_mut().zip(&mut judged) {
-                digest.add(model.judge(&reader.count(&parsed), PageKind::Inner));
+            for ((_, model, reader), judged) in models.iter_mut().zip(&mut judged) {
+                judged.add(model, &reader.count(&parsed));
             }
         }
-        read.insert(format!("{name} pages"), pages.text());
-        read.insert(format!("{name} terms"), terms.text());
-        for ((topic, ..), digest) in models.iter().zip(&judged) {
-            said.insert(format!("{name} judged for {topic}"), digest.text());
+        texts.insert(format!("{name} pages"), pages.text());
+        texts.insert(format!("{name} terms"), terms.text());
+        for ((topic, ..), judged) in models.iter().zip(&judged) {
+            let of_topic = format!("{name} judged for {topic}, rounded");
+            rounded.insert(of_topic, judged.rounded.text());
+            verdicts.insert(format!("{name} vectors for {topic}"), judged.vectors.text());
+            verdicts.insert(format!("{name} judged for {topic}"), judged.verdicts.text());
         }
     }
-    compare(&read);
+    compare(&texts);
+    compare(&rounded);
     if !has_known_arithmetic() {
-        return skipped!("confidences are not compared, this machine rounds logarithms otherwise");
+        return skipped!(
+            "confidences are compared to three digits only, this machine rounds logarithms otherwise"
+        );
     }
-    compare(&said);
+    compare(&verdicts);
 }
