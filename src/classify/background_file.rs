@@ -30,6 +30,10 @@ const FILE: SealedFile = SealedFile {
 /// [`super::example::weighted_count`] is bounded by 655,350.
 const MAX_COUNT: u32 = 1 << 24;
 
+/// Bound of what was learned over topics: log-odds, scores and their ratios are far below, and what is
+/// computed with them stays finite.
+const MAX_OF_PRIOR: f64 = 1e3;
+
 /// Sites as counts of terms, without a lexicon, and what was learned over the topics among them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CountedSites {
@@ -56,14 +60,16 @@ pub(crate) struct CountedSite {
 pub(crate) enum BackgroundFileError {
     /// Not a background file.
     #[error(
-        "this is not a background; `sitescout background make` or `background add` makes one, and an \
-         empty `background` in [training] uses the one that comes with the program"
+        "this is not a background; set `background` in [training] to one, or leave it empty to use the one \
+         that comes with the program; `sitescout background make`, and `background add` with the name of a \
+         file that is not there yet, make one"
     )]
     NotABackground,
     /// Written by another version of the program, not damaged.
     #[error(
         "the background has format {found}, this sitescout reads format {VERSION}; make it again with \
-         `sitescout background make` or `background add`, or use the sitescout that made it"
+         `sitescout background make`, or rename it and run `sitescout background add`, which then begins \
+         with the one that comes with the program, or use the sitescout that made it"
     )]
     OtherVersion {
         /// The format of the file.
@@ -71,9 +77,9 @@ pub(crate) enum BackgroundFileError {
     },
     /// Length, checksum or content is wrong.
     #[error(
-        "the background is damaged ({0}); restore it, make it again with `sitescout background make` or \
-         `background add`, or leave `background` in [training] empty to use the one that comes with the \
-         program"
+        "the background is damaged ({0}); restore it, make it again with `sitescout background make`, or \
+         rename it and run `sitescout background add`, which then begins with the one that comes with the \
+         program, or leave `background` in [training] empty to use that one"
     )]
     Damaged(&'static str),
 }
@@ -121,6 +127,13 @@ impl CountedSites {
     /// The format that [`CountedSites::to_bytes`] writes.
     pub(crate) const FORMAT: u32 = VERSION;
 
+    /// Whether a file with this prior would be read again.
+    #[must_use]
+    pub(crate) fn can_hold(prior: &TopicPrior) -> bool {
+        let numbers = [prior.slope, prior.base, prior.gap, prior.strength];
+        prior.is_sound() && numbers.iter().all(|number| number.abs() <= MAX_OF_PRIOR)
+    }
+
     /// The content of the file.
     #[must_use]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -158,7 +171,7 @@ impl StoredSites {
         let sites: Vec<CountedSite> = sites.collect::<Option<_>>()?;
         let ascend = sites.is_sorted_by(|one, other| one.site < other.site);
         let are_numbered = (sites.iter()).all(|site| (site.group as usize) < sites.len());
-        let is_sound = self.prior.is_none_or(|prior| prior.is_sound());
+        let is_sound = self.prior.as_ref().is_none_or(CountedSites::can_hold);
         (ascend && are_numbered && is_sound).then_some(CountedSites {
             terms: self.terms,
             sites,
@@ -336,23 +349,54 @@ mod tests {
         }
     }
 
-    /// A slope of 0 or of NaN would judge all sites alike.
+    /// A slope of 0 or of NaN would judge all sites alike, and so would enormous numbers: a checksum
+    /// does not detect those.
     #[test]
     fn a_prior_that_cannot_be_used_is_refused() {
-        let read = |slope| {
+        let read = |prior| {
             let payload = postcard::to_stdvec(&StoredSites {
                 terms: Vec::new(),
                 sites: Vec::new(),
-                prior: Some(TopicPrior {
-                    slope,
-                    ..TopicPrior::NONE
-                }),
+                prior: Some(prior),
             });
             CountedSites::from_bytes(&FILE.seal(&payload.unwrap()))
         };
-        assert!(read(1.5).unwrap().prior.is_some());
-        for slope in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(read(slope).is_err(), "{slope}");
+        let usual = TopicPrior {
+            slope: 1.5,
+            base: -2.0,
+            gap: 3.0,
+            strength: 3.0,
+            ..TopicPrior::NONE
+        };
+        assert_eq!(read(usual).unwrap().prior, Some(usual));
+        for number in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e4, f64::MAX] {
+            let slope = TopicPrior {
+                slope: number,
+                ..usual
+            };
+            let strength = TopicPrior {
+                strength: number,
+                ..usual
+            };
+            assert_eq!(read(slope), Err(SENSELESS), "slope {number}");
+            assert_eq!(read(strength), Err(SENSELESS), "strength {number}");
+        }
+        for number in [f64::NAN, f64::NEG_INFINITY, -1e4, 1e300] {
+            let base = TopicPrior {
+                base: number,
+                ..usual
+            };
+            let gap = TopicPrior {
+                gap: number,
+                ..usual
+            };
+            let gamma = TopicPrior {
+                gamma: number,
+                ..usual
+            };
+            for (name, prior) in [("base", base), ("gap", gap), ("gamma", gamma)] {
+                assert_eq!(read(prior), Err(SENSELESS), "{name} {number}");
+            }
         }
     }
 

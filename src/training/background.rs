@@ -76,10 +76,10 @@ impl Background {
         self.counted.prior
     }
 
-    /// The same sites with another prior.
+    /// The same sites with another prior; none if its numbers are beyond use.
     #[must_use]
     pub(crate) fn with_prior(mut self, prior: Option<TopicPrior>) -> Self {
-        self.counted.prior = prior;
+        self.counted.prior = prior.filter(CountedSites::can_hold);
         self
     }
 
