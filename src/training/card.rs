@@ -1,9 +1,10 @@
 //! The model card: training data, reliability, and how to reproduce a model.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::classify::SiteModel;
+use crate::classify::{CountedPage, SiteModel};
 use crate::config::TrainingSettings;
 use crate::web::{PageKind, TellingWord};
 
@@ -12,6 +13,9 @@ use super::fit::Validation;
 
 /// Maximum number of telling words of each aspect.
 const TELLING_WORDS: usize = 15;
+
+/// Maximum number of languages of each class.
+const SHOWN_LANGUAGES: usize = 5;
 
 pub(crate) struct Card<'a> {
     pub(crate) model: &'a SiteModel,
@@ -192,17 +196,26 @@ fn in_code(word: &TellingWord) -> String {
     format!("`{}`", word.term.replace('`', "'"))
 }
 
-fn languages(sites: &[&CorpusSite]) -> String {
+/// The languages of pages by code, `?` if it is not known, with the number of pages: the most frequent
+/// first.
+pub(crate) fn pages_by_language<'a>(
+    pages: impl IntoIterator<Item = &'a CountedPage>,
+) -> Vec<(String, usize)> {
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
-    for page in sites.iter().flat_map(|site| &site.pages) {
+    for page in pages {
         let language = page.language.map_or("?".to_owned(), |own| own.to_string());
         *tally.entry(language).or_default() += 1;
     }
     let mut tally: Vec<(String, usize)> = tally.into_iter().collect();
-    tally.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    tally.sort_by_key(|(_, pages)| Reverse(*pages));
+    tally
+}
+
+fn languages(sites: &[&CorpusSite]) -> String {
+    let tally = pages_by_language(sites.iter().flat_map(|site| &site.pages));
     let most_frequent = tally
         .into_iter()
-        .take(5)
+        .take(SHOWN_LANGUAGES)
         .map(|(code, pages)| format!("{code} {pages}"));
     most_frequent.collect::<Vec<String>>().join(", ")
 }
