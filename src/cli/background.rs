@@ -268,6 +268,7 @@ fn show_all(
         let shown = json!({
             "format": Background::FORMAT,
             "origin": origin,
+            "fingerprint": background.fingerprint(),
             "sites": summary.sites,
             "groups": summary.groups,
             "pages": summary.pages,
@@ -294,7 +295,12 @@ fn show_all(
         Some(prior) => writeln!(out, "learned over topics: {prior}")?,
         None => writeln!(out, "learned over topics: nothing, none had sites enough")?,
     }
-    writeln!(out, "{origin}, format {}", Background::FORMAT)?;
+    writeln!(
+        out,
+        "{origin}, format {}, fingerprint {}",
+        Background::FORMAT,
+        background.fingerprint()
+    )?;
     Ok(())
 }
 

@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::classify::{
     BackgroundFileError, CountedPage, CountedSite, CountedSites, Lexicon, TermId, TopicPrior,
 };
@@ -62,6 +64,12 @@ impl Background {
     #[must_use]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.counted.to_bytes()
+    }
+
+    /// A hash of its file, in hexadecimal.
+    #[must_use]
+    pub(crate) fn fingerprint(&self) -> String {
+        format!("{:016x}", xxh3_64(&self.to_bytes()))
     }
 
     /// The sites, by host.

@@ -8,6 +8,7 @@ use crate::classify::{CountedPage, SiteModel};
 use crate::config::TrainingSettings;
 use crate::web::{PageKind, TellingWord};
 
+use super::background::Background;
 use super::corpus::{Corpus, CorpusSite};
 use super::fit::Validation;
 
@@ -24,8 +25,8 @@ pub(crate) struct Card<'a> {
     pub(crate) corpus: &'a Corpus,
     pub(crate) validation: &'a Validation,
     pub(crate) settings: &'a TrainingSettings,
-    /// Where the background comes from.
-    pub(crate) background: &'a str,
+    pub(crate) background: &'a Background,
+    pub(crate) origin_of_background: &'a str,
     /// The command that made it, without the paths of the machine it ran on.
     pub(crate) command: &'a str,
 }
@@ -64,7 +65,12 @@ impl Card<'_> {
         writeln!(card, "| terms, at most | {} |", settings.vocabulary)?;
         writeln!(card, "| folds, at most | {} |", settings.folds)?;
         writeln!(card, "| seed | {} |", settings.seed)?;
-        writeln!(card, "| background | {} |", self.background)?;
+        writeln!(
+            card,
+            "| background | {}, fingerprint `{}` |",
+            self.origin_of_background,
+            self.background.fingerprint()
+        )?;
         writeln!(card, "| made by | `{}` |\n", self.command)?;
         self.write_data(card)?;
         self.write_reliability(card)?;
@@ -105,7 +111,7 @@ impl Card<'_> {
             writeln!(
                 card,
                 "\nLeft out of the background, because they look like sites of the topic: {}. Label those \
-                 that are not as `other`.",
+                 that are not as `other`. In the measures below they are not counted.",
                 suspects.join(", ")
             )?;
         }
@@ -152,6 +158,13 @@ impl Card<'_> {
             measures.calibration_error()
         )?;
         let calibration = self.model.calibration();
+        let damping = calibration.damping();
+        writeln!(
+            card,
+            "Log-odds ℓ of n pages that spoke give a site the log-odds b + n^−γ Σ (ℓ − b), γ = {}, \
+             b = {:.3}.\n",
+            damping.gamma, damping.base
+        )?;
         writeln!(
             card,
             "Balanced error of single pages, `p_err`: {:.3}.\n",
@@ -171,11 +184,13 @@ impl Card<'_> {
             "\n| confidence | sites | mean confidence | share of targets |"
         )?;
         writeln!(card, "|---|---|---|---|")?;
-        for (at, bin) in measures.bins().iter().enumerate() {
+        let (mute, speaking) = measures.mute_and_speaking();
+        let ranges = speaking.iter().enumerate();
+        let ranges = ranges.map(|(at, bin)| (format!("from 0.{at}"), bin));
+        for (name, bin) in ranges.chain([("no page spoke".to_owned(), &mute)]) {
             if bin.sites > 0.0 {
                 let (mean, share) = (bin.confidences / bin.sites, bin.targets / bin.sites);
-                let sites = bin.sites;
-                writeln!(card, "| from 0.{at} | {sites} | {mean:.3} | {share:.3} |")?;
+                writeln!(card, "| {name} | {} | {mean:.3} | {share:.3} |", bin.sites)?;
             }
         }
         writeln!(card)

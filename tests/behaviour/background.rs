@@ -67,10 +67,9 @@ fn a_background_comes_with_the_program() {
     );
 
     let text = stdout(&coast.run("background show").success());
-    assert!(
-        text.ends_with("comes with the program, format 1\n"),
-        "{text}"
-    );
+    let fingerprint = background["fingerprint"].as_str().unwrap_or_default();
+    let last = format!("comes with the program, format 1, fingerprint {fingerprint}\n");
+    assert!(text.ends_with(&last) && fingerprint.len() == 16, "{text}");
     let lines = text.lines().count() as u64;
     assert_eq!(lines, number("sites") + 4);
     let learned = &background["learned_over_topics"];
@@ -370,8 +369,12 @@ fn sites_of_the_topic_alone_are_enough() {
         "{said}"
     );
     let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
+    let background = shown(&coast, "");
+    let fingerprint = background["fingerprint"].as_str().expect("a fingerprint");
+    let origin = format!("| background | comes with the program, fingerprint `{fingerprint}` |");
+    assert!(card.contains(&origin), "{card}");
     assert!(
-        card.contains("| background | comes with the program |"),
+        card.contains(" In the measures below they are not counted."),
         "{card}"
     );
     assert!(
