@@ -2,6 +2,7 @@
 //! a topic is not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -147,11 +148,15 @@ fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {
         "name the file to write with --out, and then as `background` in [training] of the settings, so \
          that `train` uses it",
     )?;
-    refuse_to_replace(out, settings)?;
-    let background = match &settings.background {
-        // The first sites for a file that the settings name already.
-        Some(file) if !std::fs::exists(file)? => Background::shipped()?,
-        _ => sources::open_background(settings)?,
+    // These may be the first sites for a file that the settings name already.
+    let begun_with = match &settings.background {
+        Some(file) if fs::exists(file)? => Some(file),
+        _ => None,
+    };
+    refuse_to_replace(out, begun_with)?;
+    let background = match begun_with {
+        Some(_) => sources::open_background(settings)?,
+        None => Background::shipped()?,
     };
     let archive = Archive::open(&add.warc, &settings.fetch)?;
     let labels = match &add.labels {
@@ -187,22 +192,22 @@ fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is in the file is in the new one only if the new one begins with it.
-fn refuse_to_replace(out: &Path, settings: &Settings) -> anyhow::Result<()> {
-    if !std::fs::exists(out)? {
+/// What is in a file that exists is in the new one only if that begins with it.
+fn refuse_to_replace(out: &Path, begun_with: Option<&PathBuf>) -> anyhow::Result<()> {
+    if !fs::exists(out)? {
         return Ok(());
     }
-    let begins_with_it = |file: &PathBuf| {
-        let paths = file.canonicalize().ok().zip(out.canonicalize().ok());
-        paths.is_some_and(|(file, out)| file == out)
+    let is_out = match begun_with {
+        Some(file) => file.canonicalize()? == out.canonicalize()?,
+        None => false,
     };
     ensure!(
-        settings.background.as_ref().is_some_and(begins_with_it),
+        is_out,
         "{} exists, and would be replaced by the background {} with the new sites; to add to it, set \
          `background` in [training] of the settings to it, and name them with --config; otherwise \
          remove it, or write to another file",
         out.display(),
-        match &settings.background {
+        match begun_with {
             Some(file) => file.display().to_string(),
             None => "that comes with the program".to_owned(),
         }

@@ -253,8 +253,10 @@ fn a_file_that_is_not_begun_with_is_not_replaced() {
         .run(&format!("{add} wool.warc --config few.toml --out own.bin"))
         .success();
     let first = fs::read(coast.path("own.bin")).expect("a background");
+    coast.write("gone.toml", "[training]\nbackground = 'gone.bin'\n");
     for (config, begun_with) in [
         ("", "that comes with the program"),
+        ("--config gone.toml", "that comes with the program"),
         ("--config few.toml", "few.bin"),
     ] {
         let refused = coast.run(&format!("{add} more.warc {config} --out own.bin"));
@@ -374,7 +376,8 @@ fn sites_of_the_topic_alone_are_enough() {
     let origin = format!("| background | comes with the program, fingerprint `{fingerprint}` |");
     assert!(card.contains(&origin), "{card}");
     assert!(
-        card.contains(" In the measures below they are not counted."),
+        card.contains(" In the measures below they are not counted.")
+            && card.contains("\n| no page spoke | "),
         "{card}"
     );
     assert!(
