@@ -1,12 +1,4 @@
-//! The file format of a background: sites of many kinds, as counts of terms.
-//!
-//! ```text
-//! "sitescout terms\n"   16 bytes
-//! version               u32, little endian
-//! length of the payload u64
-//! payload               postcard
-//! xxh3 of the payload   u64
-//! ```
+//! The file format of a background, sites of many kinds as counts of terms: a [`SealedFile`].
 //!
 //! A page is its kind, its language, and the ids of its terms in ascending order with their counts: the
 //! order of words is not there, and neither is any text. An id is written as its distance from the one
@@ -18,24 +10,29 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::web::{Language, PageKind, SiteId};
 
 use super::example::{CountedPage, TermId};
+use super::sealed_file::{BrokenSeal, SealedFile};
 use super::topic_prior::TopicPrior;
-
-const MAGIC: &[u8; 16] = b"sitescout terms\n";
 
 /// Incremented whenever an existing file would be read differently: also when terms, weights of parts or
 /// kinds of page change their meaning.
 const VERSION: u32 = 1;
 
-const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
+const FILE: SealedFile = SealedFile {
+    magic: b"sitescout terms\n",
+    version: VERSION,
+};
 
 /// Whole numbers up to this are exact in single precision. Counts stay far below:
 /// [`super::example::weighted_count`] is bounded by 655,350.
 const MAX_COUNT: u32 = 1 << 24;
+
+/// Bound of what was learned over topics: log-odds, scores and their ratios are far below, and what is
+/// computed with them stays finite.
+const MAX_OF_PRIOR: f64 = 1e3;
 
 /// Sites as counts of terms, without a lexicon, and what was learned over the topics among them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,14 +60,16 @@ pub(crate) struct CountedSite {
 pub(crate) enum BackgroundFileError {
     /// Not a background file.
     #[error(
-        "this is not a background; `sitescout background make` or `background add` makes one, and an \
-         empty `background` in [training] uses the one that comes with the program"
+        "this is not a background; set `background` in [training] to one, or leave it empty to use the one \
+         that comes with the program; `sitescout background make`, and `background add` with the name of a \
+         file that is not there yet, make one"
     )]
     NotABackground,
     /// Written by another version of the program, not damaged.
     #[error(
         "the background has format {found}, this sitescout reads format {VERSION}; make it again with \
-         `sitescout background make` or `background add`, or use the sitescout that made it"
+         `sitescout background make`, or rename it and run `sitescout background add`, which then begins \
+         with the one that comes with the program, or use the sitescout that made it"
     )]
     OtherVersion {
         /// The format of the file.
@@ -78,15 +77,24 @@ pub(crate) enum BackgroundFileError {
     },
     /// Length, checksum or content is wrong.
     #[error(
-        "the background is damaged ({0}); restore it, make it again with `sitescout background make` or \
-         `background add`, or leave `background` in [training] empty to use the one that comes with the \
-         program"
+        "the background is damaged ({0}); restore it, make it again with `sitescout background make`, or \
+         rename it and run `sitescout background add`, which then begins with the one that comes with the \
+         program, or leave `background` in [training] empty to use that one"
     )]
     Damaged(&'static str),
 }
 
-const ENDS_IN_HEADER: BackgroundFileError = BackgroundFileError::Damaged("it ends in its header");
 const SENSELESS: BackgroundFileError = BackgroundFileError::Damaged("its content makes no sense");
+
+impl From<BrokenSeal> for BackgroundFileError {
+    fn from(broken: BrokenSeal) -> Self {
+        match broken {
+            BrokenSeal::OtherKind => Self::NotABackground,
+            BrokenSeal::OtherVersion(found) => Self::OtherVersion { found },
+            BrokenSeal::Damaged(what) => Self::Damaged(what),
+        }
+    }
+}
 
 /// The serialised part.
 #[derive(Serialize, Deserialize)]
@@ -119,6 +127,13 @@ impl CountedSites {
     /// The format that [`CountedSites::to_bytes`] writes.
     pub(crate) const FORMAT: u32 = VERSION;
 
+    /// Whether a file with this prior would be read again.
+    #[must_use]
+    pub(crate) fn can_hold(prior: &TopicPrior) -> bool {
+        let numbers = [prior.slope, prior.base, prior.gap, prior.strength];
+        prior.is_sound() && numbers.iter().all(|number| number.abs() <= MAX_OF_PRIOR)
+    }
+
     /// The content of the file.
     #[must_use]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -129,42 +144,16 @@ impl CountedSites {
         };
         let payload =
             postcard::to_stdvec(&stored).expect("plain numbers and texts can be written to memory");
-        sealed(&payload)
+        FILE.seal(&payload)
     }
 
     /// Reads what [`CountedSites::to_bytes`] wrote.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, BackgroundFileError> {
-        let rest = bytes
-            .strip_prefix(MAGIC)
-            .ok_or(BackgroundFileError::NotABackground)?;
-        let (version, rest) = rest.split_first_chunk().ok_or(ENDS_IN_HEADER)?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(BackgroundFileError::OtherVersion { found: version });
-        }
-        let (length, rest) = rest.split_first_chunk().ok_or(ENDS_IN_HEADER)?;
-        let (payload, checksum) = rest
-            .split_last_chunk()
-            .filter(|(payload, _)| payload.len() as u64 == u64::from_le_bytes(*length))
-            .ok_or(BackgroundFileError::Damaged("its length is wrong"))?;
-        if xxh3_64(payload) != u64::from_le_bytes(*checksum) {
-            return Err(BackgroundFileError::Damaged("its checksum is wrong"));
-        }
         let (stored, rest): (StoredSites, &[u8]) =
-            postcard::take_from_bytes(payload).map_err(|_| SENSELESS)?;
+            postcard::take_from_bytes(FILE.unseal(bytes)?).map_err(|_| SENSELESS)?;
         let counted = rest.is_empty().then(|| stored.counted()).flatten();
         counted.ok_or(SENSELESS)
     }
-}
-
-fn sealed(payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len() + size_of::<u64>());
-    bytes.extend(MAGIC);
-    bytes.extend(VERSION.to_le_bytes());
-    bytes.extend((payload.len() as u64).to_le_bytes());
-    bytes.extend(payload);
-    bytes.extend(xxh3_64(payload).to_le_bytes());
-    bytes
 }
 
 // === impl StoredSites ===
@@ -182,7 +171,7 @@ impl StoredSites {
         let sites: Vec<CountedSite> = sites.collect::<Option<_>>()?;
         let ascend = sites.is_sorted_by(|one, other| one.site < other.site);
         let are_numbered = (sites.iter()).all(|site| (site.group as usize) < sites.len());
-        let is_sound = self.prior.is_none_or(|prior| prior.is_sound());
+        let is_sound = self.prior.as_ref().is_none_or(CountedSites::can_hold);
         (ascend && are_numbered && is_sound).then_some(CountedSites {
             terms: self.terms,
             sites,
@@ -319,10 +308,6 @@ mod tests {
         })
     }
 
-    fn payload_of(bytes: &[u8]) -> Vec<u8> {
-        bytes[HEADER_BYTES..bytes.len() - size_of::<u64>()].to_vec()
-    }
-
     proptest! {
         #[test]
         fn what_is_written_is_read_back(sites in counted_sites()) {
@@ -332,22 +317,6 @@ mod tests {
             prop_assert_eq!(again.to_bytes(), bytes);
         }
 
-        #[test]
-        fn damage_is_never_taken_for_another_background(
-            sites in counted_sites(),
-            at in any::<Index>(),
-            bit in 0_u32..8,
-        ) {
-            let bytes = sites.to_bytes();
-            let cut = &bytes[..at.index(bytes.len())];
-            prop_assert!(CountedSites::from_bytes(cut).is_err());
-            let mut flipped = bytes.clone();
-            flipped[at.index(bytes.len())] ^= 1 << bit;
-            prop_assert!(CountedSites::from_bytes(&flipped).is_err());
-            let longer = [&bytes[..], &[0]].concat();
-            prop_assert!(CountedSites::from_bytes(&longer).is_err());
-        }
-
         /// A checksum detects accidents, not forgery: any payload with a valid one is refused, or is
         /// a background that is sound.
         #[test]
@@ -355,12 +324,12 @@ mod tests {
             sites in counted_sites(),
             changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..6),
         ) {
-            let mut payload = payload_of(&sites.to_bytes());
+            let mut payload = FILE.unseal(&sites.to_bytes()).unwrap().to_vec();
             for (at, byte) in changes {
                 let at = at.index(payload.len());
                 payload[at] = byte;
             }
-            if let Ok(forged) = CountedSites::from_bytes(&sealed(&payload)) {
+            if let Ok(forged) = CountedSites::from_bytes(&FILE.seal(&payload)) {
                 prop_assert!(forged.terms.is_sorted_by(|one, other| one < other));
                 for page in forged.sites.iter().flat_map(|site| &site.pages) {
                     prop_assert!(page.terms.is_sorted_by(|one, other| one.0 < other.0));
@@ -376,27 +345,58 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let _ = CountedSites::from_bytes(&bytes);
-            let _ = CountedSites::from_bytes(&sealed(&bytes));
+            let _ = CountedSites::from_bytes(&FILE.seal(&bytes));
         }
     }
 
-    /// A slope of 0 or of NaN would judge all sites alike.
+    /// A slope of 0 or of NaN would judge all sites alike, and so would enormous numbers: a checksum
+    /// does not detect those.
     #[test]
     fn a_prior_that_cannot_be_used_is_refused() {
-        let read = |slope| {
+        let read = |prior| {
             let payload = postcard::to_stdvec(&StoredSites {
                 terms: Vec::new(),
                 sites: Vec::new(),
-                prior: Some(TopicPrior {
-                    slope,
-                    ..TopicPrior::NONE
-                }),
+                prior: Some(prior),
             });
-            CountedSites::from_bytes(&sealed(&payload.unwrap()))
+            CountedSites::from_bytes(&FILE.seal(&payload.unwrap()))
         };
-        assert!(read(1.5).unwrap().prior.is_some());
-        for slope in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(read(slope).is_err(), "{slope}");
+        let usual = TopicPrior {
+            slope: 1.5,
+            base: -2.0,
+            gap: 3.0,
+            strength: 3.0,
+            ..TopicPrior::NONE
+        };
+        assert_eq!(read(usual).unwrap().prior, Some(usual));
+        for number in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e4, f64::MAX] {
+            let slope = TopicPrior {
+                slope: number,
+                ..usual
+            };
+            let strength = TopicPrior {
+                strength: number,
+                ..usual
+            };
+            assert_eq!(read(slope), Err(SENSELESS), "slope {number}");
+            assert_eq!(read(strength), Err(SENSELESS), "strength {number}");
+        }
+        for number in [f64::NAN, f64::NEG_INFINITY, -1e4, 1e300] {
+            let base = TopicPrior {
+                base: number,
+                ..usual
+            };
+            let gap = TopicPrior {
+                gap: number,
+                ..usual
+            };
+            let gamma = TopicPrior {
+                gamma: number,
+                ..usual
+            };
+            for (name, prior) in [("base", base), ("gap", gap), ("gamma", gamma)] {
+                assert_eq!(read(prior), Err(SENSELESS), "{name} {number}");
+            }
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
                 prior: None,
             })
             .unwrap();
-            CountedSites::from_bytes(&sealed(&payload))
+            CountedSites::from_bytes(&FILE.seal(&payload))
         };
         let terms = ["boat", "sail"];
         let good = || vec![page("en", &[(0, 1), (0, 3)])];
@@ -490,15 +490,5 @@ mod tests {
         ] {
             assert_eq!(refused, Err(SENSELESS), "{what}");
         }
-    }
-
-    #[test]
-    fn another_version_is_not_damage() {
-        let mut bytes = CountedSites::default().to_bytes();
-        bytes[MAGIC.len()] = 9;
-        let other = CountedSites::from_bytes(&bytes);
-        assert_eq!(other, Err(BackgroundFileError::OtherVersion { found: 9 }));
-        let html = CountedSites::from_bytes(b"<html>");
-        assert_eq!(html, Err(BackgroundFileError::NotABackground));
     }
 }

@@ -17,6 +17,7 @@
 //! | `evidence.rs` | the site classifier | 4.3.3 |
 //! | `model.rs`, `model_file.rs` | the trained model and its file | - |
 //! | `background_file.rs` | the file of a background: sites of many kinds, as counts of terms | - |
+//! | `sealed_file.rs` | the frame of both files: kind, version, checksum | - |
 //!
 //! Invariant: deterministic. Same pages and random seed give the same numbers, the same model gives
 //! the same verdict. No I/O; files are bytes here.
@@ -30,6 +31,7 @@ mod host_words;
 mod linear;
 mod model;
 mod model_file;
+mod sealed_file;
 mod topic_prior;
 mod vector;
 mod vocabulary;

@@ -1,12 +1,4 @@
-//! The file format of site models.
-//!
-//! ```text
-//! "sitescout model\n"   16 bytes
-//! version               u32, little endian
-//! length of the payload u64
-//! payload               postcard
-//! xxh3 of the payload   u64
-//! ```
+//! The file format of site models: a [`SealedFile`].
 //!
 //! The fingerprint of a model is a hash of payload and version, so that models which judge
 //! differently have different fingerprints.
@@ -16,21 +8,23 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::web::ModelFingerprint;
 
 use super::calibration::Calibration;
 use super::model::{PageModel, SiteModel, Thresholds};
+use super::sealed_file::{BrokenSeal, SealedFile};
 use super::vocabulary::{TermWeights, Vocabulary};
-
-const MAGIC: &[u8; 16] = b"sitescout model\n";
 
 /// Incremented whenever an existing model would be read, or would judge, differently: also when
 /// terms, weights or kinds of page change their meaning.
 const VERSION: u32 = 2;
 
-const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>() + size_of::<u64>();
+const FILE: SealedFile = SealedFile {
+    magic: b"sitescout model\n",
+    version: VERSION,
+};
 
 /// Why bytes are not a usable model.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -52,6 +46,16 @@ pub enum ModelFileError {
     Damaged(&'static str),
 }
 
+impl From<BrokenSeal> for ModelFileError {
+    fn from(broken: BrokenSeal) -> Self {
+        match broken {
+            BrokenSeal::OtherKind => Self::NotAModel,
+            BrokenSeal::OtherVersion(found) => Self::OtherVersion { found },
+            BrokenSeal::Damaged(what) => Self::Damaged(what),
+        }
+    }
+}
+
 /// The serialised part.
 #[derive(Serialize, Deserialize)]
 struct Payload {
@@ -67,37 +71,12 @@ impl SiteModel {
     /// The content of the model file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let payload = payload(self);
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len() + size_of::<u64>());
-        bytes.extend(MAGIC);
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend((payload.len() as u64).to_le_bytes());
-        bytes.extend(&payload);
-        bytes.extend(xxh3_64(&payload).to_le_bytes());
-        bytes
+        FILE.seal(&payload(self))
     }
 
     /// Reads what [`SiteModel::to_bytes`] wrote.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFileError> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(ModelFileError::NotAModel)?;
-        let (version, rest) = rest
-            .split_first_chunk()
-            .ok_or(ModelFileError::Damaged("it ends in its header"))?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(ModelFileError::OtherVersion { found: version });
-        }
-        let (length, rest) = rest
-            .split_first_chunk()
-            .ok_or(ModelFileError::Damaged("it ends in its header"))?;
-        let (payload, checksum) = rest
-            .split_last_chunk()
-            .filter(|(payload, _)| payload.len() as u64 == u64::from_le_bytes(*length))
-            .ok_or(ModelFileError::Damaged("its length is wrong"))?;
-        if xxh3_64(payload) != u64::from_le_bytes(*checksum) {
-            return Err(ModelFileError::Damaged("its checksum is wrong"));
-        }
-        let payload: Payload = postcard::from_bytes(payload)
+        let payload: Payload = postcard::from_bytes(FILE.unseal(bytes)?)
             .map_err(|_| ModelFileError::Damaged("its content makes no sense"))?;
         if payload.is_sound() {
             Ok(Self::new(
@@ -198,15 +177,6 @@ mod tests {
         )
     }
 
-    fn sealed(payload: &[u8]) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend((payload.len() as u64).to_le_bytes());
-        bytes.extend(payload);
-        bytes.extend(xxh3_64(payload).to_le_bytes());
-        bytes
-    }
-
     #[test]
     fn what_is_written_can_be_read() {
         for is_linear in [true, false] {
@@ -254,7 +224,7 @@ mod tests {
             thresholds: *model.thresholds(),
         };
         let payload = postcard::to_stdvec(&forged).unwrap();
-        let refused = SiteModel::from_bytes(&sealed(&payload));
+        let refused = SiteModel::from_bytes(&FILE.seal(&payload));
         assert_eq!(
             refused,
             Err(ModelFileError::Damaged("its content makes no sense"))
@@ -274,7 +244,7 @@ mod tests {
                 let at = at.index(payload.len());
                 payload[at] = byte;
             }
-            if let Ok(model) = SiteModel::from_bytes(&sealed(&payload)) {
+            if let Ok(model) = SiteModel::from_bytes(&FILE.seal(&payload)) {
                 let words = [("boat", [1; 6]), ("sail", [1; 6])];
                 let feature = |term: &str| model.vocabulary().feature(term);
                 let page = PageTerms::of_words(Some(Language::ENGLISH), words, feature);
@@ -286,7 +256,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_model_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = SiteModel::from_bytes(&bytes);
-            let _ = SiteModel::from_bytes(&sealed(&bytes));
+            let _ = SiteModel::from_bytes(&FILE.seal(&bytes));
         }
     }
 }

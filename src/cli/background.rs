@@ -1,20 +1,20 @@
 //! `sitescout background`: makes, extends and shows the sites that training takes for examples of what
 //! a topic is not.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::classify::{CountedPage, CountedSite};
+use crate::classify::CountedSite;
 use crate::config::Settings;
 use crate::fetch::Archive;
 use crate::telemetry::grouped;
-use crate::training::{Background, DealtSites, Extension, Labels, learn_prior};
+use crate::training::{Background, DealtSites, Extension, Labels, learn_prior, pages_by_language};
 use crate::web::SiteId;
 
 use super::ExitCode;
@@ -45,8 +45,8 @@ Examples:
   sitescout background add --config live.toml --warc more.warc.gz --labels more.tsv
 
 Begins with the background that the settings name, or else with the one that comes with the
-program, and writes to --out, or else to the file that the settings name. Sites that the
-background has already are left as they are. Without labels, all hosts of the archives are
+program, and writes to --out, or else to the file that the settings name. Another file that
+exists is not replaced. Sites that the background has already are left as they are. Without labels, all hosts of the archives are
 added, those of one registrable domain as one group.";
 
 const SHOW_EXAMPLES: &str = "\
@@ -121,10 +121,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 }
 
 fn run_make(make: &Make, settings: &Settings) -> anyhow::Result<()> {
-    let mut labels = Labels::default();
-    for file in &make.labels {
-        labels = labels.with_further(sources::read_labels(file)?);
-    }
+    let labels = sources::read_all_labels(&make.labels)?;
     let web = Web::open(&make.warc, &[], None, settings)?;
     let corpus = sources::read_corpus(&web, &labels, settings)?;
     let (background, extension) = Background::default().extended(&corpus.sites, &corpus.lexicon);
@@ -135,14 +132,14 @@ fn run_make(make: &Make, settings: &Settings) -> anyhow::Result<()> {
     );
     report_alone(&extension);
     let sites = DealtSites::new(&corpus.sites, [], corpus.lexicon.len());
-    let prior = learn_prior(&corpus, &sites, &settings.training);
-    if prior.is_none() {
+    let background = background.with_prior(learn_prior(&corpus, &sites, &settings.training));
+    if background.prior().is_none() {
         complain(
             "sitescout: no topic among the labels has more than three groups of sites: confidences of \
              topics with few examples will be rough",
         );
     }
-    write(&make.out, &background.with_prior(prior))
+    write(&make.out, &background)
 }
 
 fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {
@@ -151,10 +148,15 @@ fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {
         "name the file to write with --out, and then as `background` in [training] of the settings, so \
          that `train` uses it",
     )?;
-    let background = match &settings.background {
-        // The first sites for a file that the settings name already.
-        Some(file) if !std::fs::exists(file)? => Background::shipped()?,
-        _ => sources::open_background(settings)?,
+    // These may be the first sites for a file that the settings name already.
+    let begun_with = match &settings.background {
+        Some(file) if fs::exists(file)? => Some(file),
+        _ => None,
+    };
+    refuse_to_replace(out, begun_with)?;
+    let background = match begun_with {
+        Some(_) => sources::open_background(settings)?,
+        None => Background::shipped()?,
     };
     let archive = Archive::open(&add.warc, &settings.fetch)?;
     let labels = match &add.labels {
@@ -187,6 +189,29 @@ fn run_add(add: &Add, settings: &Settings) -> anyhow::Result<()> {
             out.display().to_string()
         ));
     }
+    Ok(())
+}
+
+/// What is in a file that exists is in the new one only if that begins with it.
+fn refuse_to_replace(out: &Path, begun_with: Option<&PathBuf>) -> anyhow::Result<()> {
+    if !fs::exists(out)? {
+        return Ok(());
+    }
+    let is_out = match begun_with {
+        Some(file) => file.canonicalize()? == out.canonicalize()?,
+        None => false,
+    };
+    ensure!(
+        is_out,
+        "{} exists, and would be replaced by the background {} with the new sites; to add to it, set \
+         `background` in [training] of the settings to it, and name them with --config; otherwise \
+         remove it, or write to another file",
+        out.display(),
+        match begun_with {
+            Some(file) => file.display().to_string(),
+            None => "that comes with the program".to_owned(),
+        }
+    );
     Ok(())
 }
 
@@ -248,11 +273,12 @@ fn show_all(
         let shown = json!({
             "format": Background::FORMAT,
             "origin": origin,
+            "fingerprint": background.fingerprint(),
             "sites": summary.sites,
             "groups": summary.groups,
             "pages": summary.pages,
             "terms": summary.terms,
-            "languages": summary.languages,
+            "languages": as_object(&summary.languages),
             "learned_over_topics": background.prior(),
             "hosts": hosts.collect::<Vec<_>>(),
         });
@@ -262,9 +288,7 @@ fn show_all(
     for site in background.sites() {
         writeln!(out, "{:>9}  {}", site.pages.len(), site.site)?;
     }
-    let mut languages: Vec<(&String, &usize)> = summary.languages.iter().collect();
-    languages.sort_by_key(|(_, pages)| Reverse(**pages));
-    let languages = languages.into_iter();
+    let languages = summary.languages.iter();
     let languages = languages.map(|(code, pages)| format!("{code} {}", grouped(*pages as u64)));
     writeln!(out, "{summary}")?;
     writeln!(
@@ -276,7 +300,12 @@ fn show_all(
         Some(prior) => writeln!(out, "learned over topics: {prior}")?,
         None => writeln!(out, "learned over topics: nothing, none had sites enough")?,
     }
-    writeln!(out, "{origin}, format {}", Background::FORMAT)?;
+    writeln!(
+        out,
+        "{origin}, format {}, fingerprint {}",
+        Background::FORMAT,
+        background.fingerprint()
+    )?;
     Ok(())
 }
 
@@ -300,7 +329,7 @@ fn show_site(
         .iter()
         .filter(|other| other.group == site.group);
     let of_group: Vec<&str> = of_group.map(|other| other.site.as_str()).collect();
-    let languages = languages(&site.pages);
+    let languages = pages_by_language(&site.pages);
     if as_json {
         let counts = counts
             .iter()
@@ -309,14 +338,14 @@ fn show_site(
             "host": site.site.as_str(),
             "group": of_group,
             "pages": site.pages.len(),
-            "languages": languages,
+            "languages": as_object(&languages),
             "terms": terms,
             "most_frequent": counts.collect::<Vec<_>>(),
         });
         writeln!(out, "{}", sanitized_json(&shown))?;
         return Ok(());
     }
-    let languages: Vec<&str> = languages.keys().map(String::as_str).collect();
+    let languages: Vec<&str> = languages.iter().map(|(code, _)| &**code).collect();
     writeln!(
         out,
         "{}: {} pages in {}, {} terms; the most frequent, weighted by the part of the page:",
@@ -334,14 +363,22 @@ fn show_site(
     Ok(())
 }
 
+/// Languages and their numbers of pages as a JSON object.
+fn as_object(languages: &[(String, usize)]) -> Value {
+    let languages = languages.iter();
+    languages
+        .map(|(code, pages)| (code.clone(), json!(pages)))
+        .collect()
+}
+
 /// The size of a background.
 struct Summary {
     sites: usize,
     groups: usize,
     pages: usize,
     terms: usize,
-    /// Number of pages by the code of the language; `?` if it is not known.
-    languages: BTreeMap<String, usize>,
+    /// As [`pages_by_language`] counts them.
+    languages: Vec<(String, usize)>,
 }
 
 impl Summary {
@@ -353,7 +390,7 @@ impl Summary {
             groups: groups.len(),
             pages: sites.iter().map(|site| site.pages.len()).sum(),
             terms: background.terms().len(),
-            languages: languages(sites.iter().flat_map(|site| &site.pages)),
+            languages: pages_by_language(sites.iter().flat_map(|site| &site.pages)),
         }
     }
 }
@@ -367,15 +404,4 @@ impl std::fmt::Display for Summary {
             "{sites} sites in {groups} groups, {pages} pages, {terms} terms"
         )
     }
-}
-
-fn languages<'a>(pages: impl IntoIterator<Item = &'a CountedPage>) -> BTreeMap<String, usize> {
-    let mut languages = BTreeMap::new();
-    for page in pages {
-        let code = page
-            .language
-            .map_or("?".to_owned(), |language| language.to_string());
-        *languages.entry(code).or_default() += 1;
-    }
-    languages
 }

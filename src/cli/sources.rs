@@ -185,11 +185,26 @@ fn live(record: Option<&Path>, settings: &Settings) -> anyhow::Result<PageSource
 }
 
 pub(super) fn read_labels(path: &Path) -> anyhow::Result<Labels> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the labels {}", path.display()))?;
+    let text = text_of_labels(path)?;
     let labels = Labels::parse(&text).with_context(|| path.display().to_string())?;
     print_remarks(path, &labels);
     Ok(labels)
+}
+
+/// Reads the labels of several files, which may not contradict each other.
+pub(super) fn read_all_labels(paths: &[PathBuf]) -> anyhow::Result<Labels> {
+    let texts = paths
+        .iter()
+        .map(|path| anyhow::Ok((path.display().to_string(), text_of_labels(path)?)));
+    let labels = Labels::parse_all(&texts.collect::<anyhow::Result<Vec<_>>>()?)?;
+    for remark in &labels.remarks {
+        complain(&format!("sitescout: {remark}"));
+    }
+    Ok(labels)
+}
+
+fn text_of_labels(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read the labels {}", path.display()))
 }
 
 pub(super) fn print_remarks(path: &Path, labels: &Labels) {

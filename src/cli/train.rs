@@ -144,7 +144,8 @@ pub(super) fn run(arguments: &Arguments, mut settings: Settings) -> anyhow::Resu
         corpus: &corpus,
         validation: &validation,
         settings: &settings.training,
-        background: &sources::origin_of_background(&settings),
+        background: &background,
+        origin_of_background: &sources::origin_of_background(&settings),
         command: &command(arguments, &settings),
     };
     let directory = arguments.out.join(&topic.name);

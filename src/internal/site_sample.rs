@@ -34,8 +34,8 @@ pub(super) struct SiteSample {
     evidence: SiteEvidence,
     /// The evidence of a verdict that nothing changes any more.
     frozen: Option<SiteEvidence>,
-    /// After how many steps the verdict was reached that stands.
-    decided_after: Option<usize>,
+    /// The verdict that stands; none while more pages are needed.
+    reached: Option<ReachedVerdict>,
     /// Σ linkWeight over the pages read.
     link_weights: f64,
     steps: Vec<PageStep>,
@@ -62,6 +62,14 @@ pub(super) struct SiteSample {
     started: Instant,
 }
 
+/// A verdict, and since when it stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ReachedVerdict {
+    is_for_target: bool,
+    /// After how many steps it was reached.
+    after: usize,
+}
+
 // === impl SiteSample ===
 
 impl SiteSample {
@@ -73,7 +81,7 @@ impl SiteSample {
             model,
             settings,
             frozen: None,
-            decided_after: None,
+            reached: None,
             link_weights: 0.0,
             steps: Vec::new(),
             links: Vec::new(),
@@ -126,7 +134,7 @@ impl SiteSample {
 
     /// Whether the verdict is reached. Pages that are read for links may undo that, unless it is final.
     pub(super) fn is_decided(&self) -> bool {
-        self.decided_after.is_some()
+        self.reached.is_some()
     }
 
     /// Σ linkWeight / confidence(target) (paper 4.3.4): grows slowly for relevant sites, so
@@ -283,7 +291,7 @@ impl SiteSample {
             verdict,
             confidence: judged.confidence(),
             stop_reason,
-            decided_after: self.decided_after,
+            decided_after: self.reached.map(|reached| reached.after),
             steps: self.steps,
             transversal_links: self.links,
             alias_of: self.alias_of,
@@ -358,10 +366,17 @@ impl SiteSample {
         if standing == EvidenceStanding::Final {
             self.frozen = Some(self.evidence);
         }
-        self.decided_after = match standing {
+        let is_for_target = self.evidence.is_for_target();
+        self.reached = match standing {
             EvidenceStanding::Open => None,
             EvidenceStanding::Sufficient | EvidenceStanding::Final => {
-                self.decided_after.or(Some(self.steps.len()))
+                let unchanged = self
+                    .reached
+                    .filter(|old| old.is_for_target == is_for_target);
+                Some(unchanged.unwrap_or(ReachedVerdict {
+                    is_for_target,
+                    after: self.steps.len(),
+                }))
             }
         };
     }

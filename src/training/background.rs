@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::classify::{
     BackgroundFileError, CountedPage, CountedSite, CountedSites, Lexicon, TermId, TopicPrior,
 };
@@ -64,6 +66,12 @@ impl Background {
         self.counted.to_bytes()
     }
 
+    /// A hash of its file, in hexadecimal.
+    #[must_use]
+    pub(crate) fn fingerprint(&self) -> String {
+        format!("{:016x}", xxh3_64(&self.to_bytes()))
+    }
+
     /// The sites, by host.
     #[must_use]
     pub(crate) fn sites(&self) -> &[CountedSite] {
@@ -76,10 +84,10 @@ impl Background {
         self.counted.prior
     }
 
-    /// The same sites with another prior.
+    /// The same sites with another prior; none if its numbers are beyond use.
     #[must_use]
     pub(crate) fn with_prior(mut self, prior: Option<TopicPrior>) -> Self {
-        self.counted.prior = prior;
+        self.counted.prior = prior.filter(CountedSites::can_hold);
         self
     }
 
@@ -106,16 +114,23 @@ impl Background {
         let new: Vec<Option<TermId>> = number(&mut terms, new);
 
         let known: BTreeSet<&SiteId> = self.sites().iter().map(|site| &site.site).collect();
-        let mut groups = Groups::of(self.sites());
+        let mut groups = Groups::default();
+        for site in self.sites() {
+            groups.add(&site.site, site.group);
+        }
+        let first_further = u32::try_from(groups.joined_to.len()).expect("fewer groups than sites");
         let mut further = Vec::new();
         for site in sites {
+            let group = first_further + site.group;
+            // Known sites, too: those of their group join theirs.
+            groups.add(&site.site, group);
             if known.contains(&site.site) {
                 extension.known.push(site.site.clone());
                 continue;
             }
             further.push(CountedSite {
                 site: site.site.clone(),
-                group: groups.of_further(site, sites),
+                group,
                 pages: renumber(&site.pages, &new),
             });
         }
@@ -124,7 +139,10 @@ impl Background {
             pages: renumber(&site.pages, &old),
             ..site.clone()
         });
-        let all: Vec<CountedSite> = old.chain(further).collect();
+        let mut all: Vec<CountedSite> = old.chain(further).collect();
+        for site in &mut all {
+            site.group = groups.joined(site.group);
+        }
         let counted = CountedSites {
             prior: self.counted.prior,
             ..shared_terms(all, &terms)
@@ -182,12 +200,16 @@ fn shared_terms(mut sites: Vec<CountedSite>, lexicon: &Lexicon) -> CountedSites 
 /// groups share. Terms are numbered below `terms`.
 #[must_use]
 pub(super) fn shared_pages(sites: &[&CorpusSite], terms: usize) -> Vec<Vec<CountedPage>> {
-    let mut in_order: Vec<&&CorpusSite> = sites.iter().collect();
-    in_order.sort_by_key(|site| site.group);
-    let groups = GroupCounts::of(
-        in_order.iter().map(|site| (site.group, &*site.pages)),
-        terms,
-    );
+    let mut groups = Groups::default();
+    for site in sites {
+        groups.add(&site.site, site.group);
+    }
+    let mut in_order: Vec<(u32, &[CountedPage])> = sites
+        .iter()
+        .map(|site| (groups.joined(site.group), &*site.pages))
+        .collect();
+    in_order.sort_by_key(|(group, _)| *group);
+    let groups = GroupCounts::of(in_order.into_iter(), terms);
     let ids: Vec<Option<TermId>> = groups.shared().collect();
     sites
         .iter()
@@ -222,37 +244,40 @@ impl GroupCounts {
     }
 }
 
-/// The groups of a background that is being extended.
+/// Groups of sites, of which those that share an owner are one: otherwise three hosts of one owner
+/// without a common label would pass for three groups that share a word.
+#[derive(Default)]
 struct Groups {
-    /// By registrable domain, which is one owner.
+    /// A group of the same owner, by registrable domain, which is one owner.
     of_owners: BTreeMap<String, u32>,
-    /// What the groups of the further sites are here.
-    of_further: BTreeMap<u32, u32>,
-    next: u32,
+    /// For each group one that it is joined to, down to one that is joined to itself.
+    joined_to: Vec<u32>,
 }
 
 impl Groups {
-    fn of(sites: &[CountedSite]) -> Self {
-        let owner = |site: &CountedSite| (site.site.registrable_domain().to_owned(), site.group);
-        let next = sites.iter().map(|site| site.group + 1).max();
-        Self {
-            of_owners: sites.iter().map(owner).collect(),
-            of_further: BTreeMap::new(),
-            next: next.unwrap_or_default(),
+    /// Adds a site to a group.
+    fn add(&mut self, site: &SiteId, group: u32) {
+        let known = u32::try_from(self.joined_to.len()).expect("groups have numbers of 32 bits");
+        self.joined_to.extend(known..=group);
+        let owner = site.registrable_domain();
+        match self.of_owners.get(owner) {
+            Some(same) => self.join(*same, group),
+            None => {
+                self.of_owners.insert(owner.to_owned(), group);
+            }
         }
     }
 
-    /// The group of a further site: that of a known site of the same owner, if any site of its group
-    /// has one.
-    fn of_further(&mut self, site: &CorpusSite, all: &[CorpusSite]) -> u32 {
-        if let Some(group) = self.of_further.get(&site.group) {
-            return *group;
+    fn join(&mut self, one: u32, other: u32) {
+        let (one, other) = (self.joined(one), self.joined(other));
+        self.joined_to[one.max(other) as usize] = one.min(other);
+    }
+
+    /// The number that all groups joined to this one share.
+    fn joined(&self, mut group: u32) -> u32 {
+        while self.joined_to[group as usize] != group {
+            group = self.joined_to[group as usize];
         }
-        let mut same = all.iter().filter(|other| other.group == site.group);
-        let known = same.find_map(|other| self.of_owners.get(other.site.registrable_domain()));
-        let group = known.copied().unwrap_or(self.next);
-        self.next = self.next.max(group + 1);
-        self.of_further.insert(site.group, group);
         group
     }
 }
@@ -371,6 +396,74 @@ mod tests {
             .filter(|site| site.site.as_str().contains("a.co.uk"));
         let groups: BTreeSet<u32> = of_a.map(|site| site.group).collect();
         assert_eq!(groups.len(), 1);
+    }
+
+    #[test]
+    fn new_sites_of_one_owner_are_one_group_without_a_common_label() {
+        let sites = [
+            ("a.example", 0, "boat anna"),
+            ("news.a.example", 1, "boat anna"),
+            ("shop.a.example", 2, "boat anna"),
+            ("b.example", 3, "boat"),
+            ("c.example", 4, "boat"),
+        ];
+        let made = background(&sites);
+        assert_eq!(words(&made), ["boat"]);
+        let groups: Vec<u32> = made.sites().iter().map(|site| site.group).collect();
+        assert_eq!(groups, [0, 1, 2, 0, 0]);
+        let corpus = corpus(&sites);
+        let shared = shared_pages(
+            &corpus.sites.iter().collect::<Vec<_>>(),
+            corpus.lexicon.len(),
+        );
+        assert!(shared.iter().flatten().all(|page| page.terms.len() == 1));
+
+        // Added to others, too.
+        let known = [
+            ("d.example", 0, "boat"),
+            ("e.example", 1, "boat"),
+            ("f.example", 2, "boat"),
+        ];
+        let (added, _) = background(&known).extended(&corpus.sites, &corpus.lexicon);
+        assert_eq!(words(&added), ["boat"]);
+    }
+
+    /// A label joins owners, an owner joins labels, and both hold for groups that were known.
+    #[test]
+    fn groups_are_joined_by_any_chain_of_owners_and_labels() {
+        let further = corpus(&[
+            ("x.a.example", 3, "bread"),
+            ("y.b.example", 3, "bread"),
+            ("z.b.example", 8, "bread"),
+            ("c.example", 8, "bread"),
+            ("d.example", 9, "bread"),
+        ]);
+        let known = [
+            ("a.example", 0, "boat"),
+            ("b.example", 1, "boat"),
+            ("c.example", 2, "boat"),
+            ("d.example", 3, "boat bread"),
+            ("e.example", 4, "boat bread"),
+            ("f.example", 5, "boat bread"),
+        ];
+        let (both, extension) = background(&known).extended(&further.sites, &further.lexicon);
+        assert_eq!(words(&both), ["boat", "bread"]);
+        assert_eq!(extension.known.len(), 2);
+        let groups: Vec<u32> = both.sites().iter().map(|site| site.group).collect();
+        assert_eq!(
+            hosts(&both).into_iter().zip(groups).collect::<Vec<_>>(),
+            [
+                ("a.example", 0),
+                ("b.example", 0),
+                ("c.example", 0),
+                ("d.example", 1),
+                ("e.example", 2),
+                ("f.example", 3),
+                ("x.a.example", 0),
+                ("y.b.example", 0),
+                ("z.b.example", 0),
+            ]
+        );
     }
 
     #[test]

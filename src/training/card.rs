@@ -1,17 +1,22 @@
 //! The model card: training data, reliability, and how to reproduce a model.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::classify::SiteModel;
+use crate::classify::{CountedPage, SiteModel};
 use crate::config::TrainingSettings;
 use crate::web::{PageKind, TellingWord};
 
+use super::background::Background;
 use super::corpus::{Corpus, CorpusSite};
 use super::fit::Validation;
 
 /// Maximum number of telling words of each aspect.
 const TELLING_WORDS: usize = 15;
+
+/// Maximum number of languages of each class.
+const SHOWN_LANGUAGES: usize = 5;
 
 pub(crate) struct Card<'a> {
     pub(crate) model: &'a SiteModel,
@@ -20,8 +25,8 @@ pub(crate) struct Card<'a> {
     pub(crate) corpus: &'a Corpus,
     pub(crate) validation: &'a Validation,
     pub(crate) settings: &'a TrainingSettings,
-    /// Where the background comes from.
-    pub(crate) background: &'a str,
+    pub(crate) background: &'a Background,
+    pub(crate) origin_of_background: &'a str,
     /// The command that made it, without the paths of the machine it ran on.
     pub(crate) command: &'a str,
 }
@@ -60,7 +65,12 @@ impl Card<'_> {
         writeln!(card, "| terms, at most | {} |", settings.vocabulary)?;
         writeln!(card, "| folds, at most | {} |", settings.folds)?;
         writeln!(card, "| seed | {} |", settings.seed)?;
-        writeln!(card, "| background | {} |", self.background)?;
+        writeln!(
+            card,
+            "| background | {}, fingerprint `{}` |",
+            self.origin_of_background,
+            self.background.fingerprint()
+        )?;
         writeln!(card, "| made by | `{}` |\n", self.command)?;
         self.write_data(card)?;
         self.write_reliability(card)?;
@@ -101,7 +111,7 @@ impl Card<'_> {
             writeln!(
                 card,
                 "\nLeft out of the background, because they look like sites of the topic: {}. Label those \
-                 that are not as `other`.",
+                 that are not as `other`. In the measures below they are not counted.",
                 suspects.join(", ")
             )?;
         }
@@ -148,6 +158,13 @@ impl Card<'_> {
             measures.calibration_error()
         )?;
         let calibration = self.model.calibration();
+        let damping = calibration.damping();
+        writeln!(
+            card,
+            "Log-odds ℓ of n pages that spoke give a site the log-odds b + n^−γ Σ (ℓ − b), γ = {}, \
+             b = {:.3}.\n",
+            damping.gamma, damping.base
+        )?;
         writeln!(
             card,
             "Balanced error of single pages, `p_err`: {:.3}.\n",
@@ -167,11 +184,13 @@ impl Card<'_> {
             "\n| confidence | sites | mean confidence | share of targets |"
         )?;
         writeln!(card, "|---|---|---|---|")?;
-        for (at, bin) in measures.bins().iter().enumerate() {
+        let (mute, speaking) = measures.mute_and_speaking();
+        let ranges = speaking.iter().enumerate();
+        let ranges = ranges.map(|(at, bin)| (format!("from 0.{at}"), bin));
+        for (name, bin) in ranges.chain([("no page spoke".to_owned(), &mute)]) {
             if bin.sites > 0.0 {
                 let (mean, share) = (bin.confidences / bin.sites, bin.targets / bin.sites);
-                let sites = bin.sites;
-                writeln!(card, "| from 0.{at} | {sites} | {mean:.3} | {share:.3} |")?;
+                writeln!(card, "| {name} | {} | {mean:.3} | {share:.3} |", bin.sites)?;
             }
         }
         writeln!(card)
@@ -192,17 +211,26 @@ fn in_code(word: &TellingWord) -> String {
     format!("`{}`", word.term.replace('`', "'"))
 }
 
-fn languages(sites: &[&CorpusSite]) -> String {
+/// The languages of pages by code, `?` if it is not known, with the number of pages: the most frequent
+/// first.
+pub(crate) fn pages_by_language<'a>(
+    pages: impl IntoIterator<Item = &'a CountedPage>,
+) -> Vec<(String, usize)> {
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
-    for page in sites.iter().flat_map(|site| &site.pages) {
+    for page in pages {
         let language = page.language.map_or("?".to_owned(), |own| own.to_string());
         *tally.entry(language).or_default() += 1;
     }
     let mut tally: Vec<(String, usize)> = tally.into_iter().collect();
-    tally.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    tally.sort_by_key(|(_, pages)| Reverse(*pages));
+    tally
+}
+
+fn languages(sites: &[&CorpusSite]) -> String {
+    let tally = pages_by_language(sites.iter().flat_map(|site| &site.pages));
     let most_frequent = tally
         .into_iter()
-        .take(5)
+        .take(SHOWN_LANGUAGES)
         .map(|(code, pages)| format!("{code} {pages}"));
     most_frequent.collect::<Vec<String>>().join(", ")
 }

@@ -70,17 +70,16 @@ impl Labels {
     /// Parses a labels file.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
         let mut collected = Collected::default();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        for (line, content) in (1..).zip(text.lines()) {
-            let content = content.trim_end();
-            if content.is_empty() || content.starts_with('#') {
-                continue;
-            }
-            let place = format!("line {line}");
-            match parse_line(content) {
-                Ok((site, topic, group)) => collected.add(&place, site, topic, group),
-                Err(mistake) => collected.mistakes.push(format!("{place}: {mistake}")),
-            }
+        collected.add_file("", text);
+        collected.finish()
+    }
+
+    /// Parses labels files, each with its name, as one: also a line of one that contradicts a line of
+    /// another is a mistake.
+    pub(crate) fn parse_all(files: &[(String, String)]) -> Result<Self, LabelsError> {
+        let mut collected = Collected::default();
+        for (name, text) in files {
+            collected.add_file(&format!("{name} "), text);
         }
         collected.finish()
     }
@@ -186,6 +185,22 @@ struct Found {
 }
 
 impl Collected {
+    /// Adds the lines of a file; `place` comes before their numbers in mistakes and remarks.
+    fn add_file(&mut self, place: &str, text: &str) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.trim_end();
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let place = format!("{place}line {line}");
+            match parse_line(content) {
+                Ok((site, topic, group)) => self.add(&place, site, topic, group),
+                Err(mistake) => self.mistakes.push(format!("{place}: {mistake}")),
+            }
+        }
+    }
+
     fn add(&mut self, place: &str, site: SiteId, topic: &str, group: Option<&str>) {
         let found = Found {
             topic: topic.to_owned(),
@@ -346,6 +361,39 @@ mod tests {
         assert_eq!(
             labels.remarks,
             ["line 2: a.example is labelled in line 1 already; both are one site"]
+        );
+    }
+
+    #[test]
+    fn files_that_contradict_each_other_are_a_mistake_of_both() {
+        let files = |second: &str| {
+            let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+            [
+                file("a.tsv", "# sites\na.example\tx\tclubs\nb.example\tother\n"),
+                file("b.tsv", second),
+            ]
+        };
+        let LabelsError(mistakes) =
+            Labels::parse_all(&files("c.example\tx\nb.example\tx\n")).unwrap_err();
+        assert_eq!(
+            mistakes,
+            ["b.tsv line 2: b.example is `x` here and `other` in a.tsv line 3; keep one of them"]
+        );
+        let merged = Labels::parse_all(&files("c.example\tx\tclubs\na.example\tx\n")).unwrap();
+        let groups: Vec<(&str, &str)> = (merged.labels.iter())
+            .map(|label| (label.site.as_str(), &*label.group))
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                ("a.example", "clubs"),
+                ("b.example", "b.example"),
+                ("c.example", "clubs")
+            ]
+        );
+        assert_eq!(
+            merged.remarks,
+            ["b.tsv line 2: a.example is labelled in a.tsv line 2 already; both are one site"]
         );
     }
 

@@ -27,6 +27,8 @@ pub struct Measures {
     pages: f64,
     squared_error: f64,
     bins: [Bin; BINS],
+    /// The part of the bins that are sites of which no page spoke.
+    mute: Bin,
 }
 
 /// Sites whose confidence fell into one range.
@@ -52,11 +54,15 @@ impl Measures {
         self.sites += 1.0;
         self.pages += count(outcome.pages);
         self.squared_error += (confidence - truth).powi(2);
-        let bin = (0..BINS).find(|bin| confidence < count(bin + 1) / count(BINS));
-        let bin = &mut self.bins[bin.unwrap_or(BINS - 1)];
-        bin.sites += 1.0;
-        bin.confidences += confidence;
-        bin.targets += truth;
+        let of_site = Bin {
+            sites: 1.0,
+            confidences: confidence,
+            targets: truth,
+        };
+        self.bins[bin_of(confidence)].merge(&of_site);
+        if outcome.is_mute() {
+            self.mute.merge(&of_site);
+        }
     }
 
     /// Of the sites found relevant, how many are; 1 if none was found.
@@ -107,6 +113,18 @@ impl Measures {
         &self.bins
     }
 
+    /// The sites of which no page spoke, and the calibration table of the others: the confidence of a
+    /// mute site says nothing about how reliable confidences are.
+    #[must_use]
+    pub(crate) fn mute_and_speaking(&self) -> (Bin, [Bin; BINS]) {
+        let mut speaking = self.bins;
+        let bin = &mut speaking[bin_of(SiteConfidence::NEUTRAL.get())];
+        bin.sites -= self.mute.sites;
+        bin.confidences -= self.mute.confidences;
+        bin.targets -= self.mute.targets;
+        (self.mute, speaking)
+    }
+
     /// Adds the verdicts of another measurement.
     pub(crate) fn merge(&mut self, other: &Self) {
         let Self {
@@ -117,6 +135,7 @@ impl Measures {
             pages,
             squared_error,
             bins,
+            mute,
         } = other;
         self.found += found;
         self.false_finds += false_finds;
@@ -125,11 +144,34 @@ impl Measures {
         self.pages += pages;
         self.squared_error += squared_error;
         for (bin, more) in self.bins.iter_mut().zip(bins) {
-            bin.sites += more.sites;
-            bin.confidences += more.confidences;
-            bin.targets += more.targets;
+            bin.merge(more);
         }
+        self.mute.merge(mute);
     }
+}
+
+// === impl Bin ===
+
+impl Bin {
+    fn merge(&mut self, other: &Self) {
+        self.sites += other.sites;
+        self.confidences += other.confidences;
+        self.targets += other.targets;
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// A page that spoke leaves a site exactly at 1/2 only if its classifier learned nothing.
+    fn is_mute(&self) -> bool {
+        !self.is_relevant && self.confidence == SiteConfidence::NEUTRAL
+    }
+}
+
+fn bin_of(confidence: f64) -> usize {
+    let bin = (0..BINS).find(|bin| confidence < count(bin + 1) / count(BINS));
+    bin.unwrap_or(BINS - 1)
 }
 
 fn ratio(part: f64, whole: f64, of_nothing: f64) -> f64 {
@@ -187,6 +229,24 @@ mod tests {
         twice.merge(&measures);
         close(twice.sites, 10.0);
         close(twice.f_measure(), measures.f_measure());
+    }
+
+    #[test]
+    fn mute_sites_are_counted_apart() {
+        let mut measures = Measures::default();
+        for (confidence, is_target) in [(0.5, false), (0.5, true), (0.55, true)] {
+            measures.add(&outcome(confidence, is_target, 1));
+        }
+        let once = measures.clone();
+        measures.merge(&once);
+        let (mute, speaking) = measures.mute_and_speaking();
+        let close = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}");
+        close(mute.sites, 4.0);
+        close(mute.targets, 2.0);
+        close(speaking[5].sites, 2.0);
+        close(speaking[5].confidences, 1.1);
+        close(speaking[5].targets, 2.0);
+        close(measures.bins()[5].sites, 6.0);
     }
 
     #[test]

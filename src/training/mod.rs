@@ -17,7 +17,7 @@ mod measures;
 mod prior;
 
 pub(crate) use background::{Background, Extension};
-pub(crate) use card::Card;
+pub(crate) use card::{Card, pages_by_language};
 pub(crate) use corpus::CorpusSite;
 pub use corpus::{Corpus, CorpusLimits};
 pub(crate) use deals::{Deal, DealtSites};

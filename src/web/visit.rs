@@ -73,8 +73,8 @@ pub struct SiteReport {
     pub confidence: SiteConfidence,
     /// Why reading ended.
     pub stop_reason: StopReason,
-    /// After how many steps the verdict was reached; `None` if none stands: pages
-    /// ran out first, or it was withdrawn.
+    /// After how many steps the verdict was reached that stands; `None` if none does: pages
+    /// ran out first, or it was withdrawn. One that turned into its opposite counts from there.
     pub decided_after: Option<usize>,
     /// Every request for a page, in order.
     pub steps: Vec<PageStep>,

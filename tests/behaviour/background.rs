@@ -67,10 +67,9 @@ fn a_background_comes_with_the_program() {
     );
 
     let text = stdout(&coast.run("background show").success());
-    assert!(
-        text.ends_with("comes with the program, format 1\n"),
-        "{text}"
-    );
+    let fingerprint = background["fingerprint"].as_str().unwrap_or_default();
+    let last = format!("comes with the program, format 1, fingerprint {fingerprint}\n");
+    assert!(text.ends_with(&last) && fingerprint.len() == 16, "{text}");
     let lines = text.lines().count() as u64;
     assert_eq!(lines, number("sites") + 4);
     let learned = &background["learned_over_topics"];
@@ -242,6 +241,101 @@ fn further_sites_are_added_to_a_background() {
     );
 }
 
+/// Without the settings that name it, what was added to a file would be lost.
+#[test]
+fn a_file_that_is_not_begun_with_is_not_replaced() {
+    let coast = Coast::new();
+    let add = "background add --warc";
+    let hosts = ["w1.example", "w2.example", "w3.example"];
+    coast.write("wool.warc", wool_shops(&hosts).plain());
+    coast.write("more.warc", wool_shops(&["w4.example"]).plain());
+    coast
+        .run(&format!("{add} wool.warc --config few.toml --out own.bin"))
+        .success();
+    let first = fs::read(coast.path("own.bin")).expect("a background");
+    coast.write("gone.toml", "[training]\nbackground = 'gone.bin'\n");
+    for (config, begun_with) in [
+        ("", "that comes with the program"),
+        ("--config gone.toml", "that comes with the program"),
+        ("--config few.toml", "few.bin"),
+    ] {
+        let refused = coast.run(&format!("{add} more.warc {config} --out own.bin"));
+        let message = stderr(&refused.code(1));
+        let wanted = format!(
+            "own.bin exists, and would be replaced by the background {begun_with} with the new sites; to \
+             add to it, set `background` in [training]"
+        );
+        assert!(message.contains(&wanted), "{message}");
+        let unchanged = fs::read(coast.path("own.bin")).expect("a background") == first;
+        assert!(unchanged, "the file was replaced");
+    }
+
+    // With the settings that it asks for, whichever way the file is named.
+    set_background(&coast, "own.bin");
+    for out in ["", "--out ./own.bin"] {
+        let host = format!("w{}.example", 10 + out.len());
+        coast.write("more.warc", wool_shops(&[&*host]).plain());
+        let added = coast.run(&format!("{add} more.warc --config own.toml {out}"));
+        assert!(stdout(&added.success()).ends_with("added 1 sites; 0 were there already\n"));
+    }
+    assert_eq!(shown(&coast, "--config own.toml")["sites"], 23);
+}
+
+#[test]
+fn hosts_of_one_owner_are_one_group_whatever_their_labels_say() {
+    let coast = Coast::new();
+    let hosts = ["w1.example", "w2.example", "w3.example", "w4.example"];
+    let mut warc = wool_shops(&hosts);
+    let mut labels: String = hosts.map(|host| format!("{host}\tother\n")).concat();
+    for host in ["anna.example", "shop.anna.example", "blog.anna.example"] {
+        let page = "wool needle yarn scarf knitting pattern annasecret";
+        warc = warc.page(&format!("http://{host}/"), page);
+        labels.extend([host, "\tother\n"]);
+    }
+    coast.write("wool.warc", warc.plain());
+    coast.write("wool.tsv", &labels);
+    let from = "--warc wool.warc --labels wool.tsv";
+    coast
+        .run(&format!("background make {from} --out made.bin"))
+        .success();
+    coast
+        .run(&format!(
+            "background add {from} --config few.toml --out added.bin"
+        ))
+        .success();
+    for name in ["made.bin", "added.bin"] {
+        let file = fs::read(coast.path(name)).expect("a background");
+        let has = |word: &[u8]| file.windows(word.len()).any(|part| part == word);
+        assert!(has(b"yarn") && has(b"anna.example"), "{name}");
+        assert!(!has(b"annasecret"), "{name}");
+    }
+}
+
+#[test]
+fn labels_of_several_files_may_not_contradict_each_other() {
+    let coast = Coast::new();
+    let hosts = ["w1.example", "w2.example", "w3.example"];
+    coast.write("wool.warc", wool_shops(&hosts).plain());
+    coast.write("a.tsv", "w1.example\tother\nw2.example\tother\n");
+    coast.write("b.tsv", "w3.example\tother\nwww.w2.example\tknitting\n");
+    let make = "background make --warc wool.warc --labels a.tsv b.tsv --out wool.bin";
+    let message = stderr(&coast.run(make).code(65));
+    assert!(
+        message.contains(
+            "b.tsv line 2: w2.example is `knitting` here and `other` in a.tsv line 2; keep one of them"
+        ),
+        "{message}"
+    );
+    assert!(!coast.path("wool.bin").exists(), "nothing was written");
+    coast.write("b.tsv", "w3.example\tother\nw2.example\tother\n");
+    let merged = coast.run(make).success();
+    assert!(
+        stderr(&merged).contains("b.tsv line 2: w2.example is labelled in a.tsv line 2 already"),
+        "{}",
+        stderr(&merged)
+    );
+}
+
 /// The settings may name the file before it is there.
 #[test]
 fn the_first_sites_are_added_to_what_comes_with_the_program() {
@@ -277,8 +371,13 @@ fn sites_of_the_topic_alone_are_enough() {
         "{said}"
     );
     let card = fs::read_to_string(coast.path("site-models/sailing/card.md")).expect("a card");
+    let background = shown(&coast, "");
+    let fingerprint = background["fingerprint"].as_str().expect("a fingerprint");
+    let origin = format!("| background | comes with the program, fingerprint `{fingerprint}` |");
+    assert!(card.contains(&origin), "{card}");
     assert!(
-        card.contains("| background | comes with the program |"),
+        card.contains(" In the measures below they are not counted.")
+            && card.contains("\n| no page spoke | "),
         "{card}"
     );
     assert!(
@@ -395,7 +494,7 @@ fn unusable_backgrounds_are_refused_with_what_to_do() {
         ),
         (
             b"<html>".to_vec(),
-            "this is not a background; `sitescout background make`",
+            "this is not a background; set `background` in [training] to one, or leave it empty",
         ),
         (Vec::new(), "this is not a background"),
     ] {
@@ -407,6 +506,17 @@ fn unusable_backgrounds_are_refused_with_what_to_do() {
         }
         assert_eq!(fs::read(coast.path("bad.bin")).expect("the file"), bytes);
     }
+    assert!(!coast.path("site-models").exists(), "nothing was written");
+
+    // What the messages of a damaged file and of another version recommend.
+    fs::rename(coast.path("bad.bin"), coast.path("old.bin")).expect("a file");
+    coast.run(commands[2]).success();
+    coast.run(commands[1]).success();
+    coast.write("bad.bin", &good[..18]);
+    coast
+        .run("background make --warc coast.warc.gz --labels coast.labels.tsv --out bad.bin")
+        .success();
+    coast.run(commands[1]).success();
     fs::remove_file(coast.path("bad.bin")).expect("a file");
     for command in &commands[..2] {
         let message = stderr(&coast.run(command).code(1));

@@ -55,6 +55,7 @@ mod poison;
 // === settings and commands ===
 mod background;
 mod commands;
+mod open_world;
 mod settings;
 mod topics;
 

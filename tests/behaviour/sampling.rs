@@ -437,9 +437,44 @@ fn pages_that_are_read_for_links_can_withdraw_a_relevant_verdict() {
     let later = confidences[2..].iter();
     assert!(later.is_sorted_by(|one, next| one > next));
     assert_eq!(report.verdict, Verdict::Irrelevant, "{confidences:?}");
-    assert_ne!(report.decided_after, Some(3));
+    // From six pages on it is relevant again, until the eighth.
+    assert!(
+        confidences[5] > 0.5 && confidences[6] > 0.5,
+        "{confidences:?}"
+    );
+    assert_eq!(report.decided_after, Some(8));
     let last = confidences.last().expect("steps");
     assert!((report.confidence.get() - last).abs() < 1e-12);
+}
+
+/// From six speaking pages on there is always a verdict, so one side is followed by the other.
+#[test]
+fn a_verdict_that_turns_into_its_opposite_is_dated_by_the_turn() {
+    let paths = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h", "/i", "/j"];
+    let mut web = ScriptedWeb::default().page(SITE, &sailing(0, &paths));
+    for (path, from) in paths[..3].iter().zip([3, 4, 5]) {
+        web = web.page(&at(path), &sailing(from, &[]));
+    }
+    for (path, from) in paths[3..].iter().zip([0, 3, 4, 5, 7, 8, 9]) {
+        web = web.page(&at(path), &baking(from, &[]));
+    }
+    let web = Arc::new(web);
+    let settings = InternalSettings {
+        link_threshold: 1000.0,
+        ..InternalSettings::default()
+    };
+    let report = visit(&web, visit_for(Purpose::VerdictAndLinks), settings);
+    let confidences = site_confidences(&report);
+    assert_eq!(report.speaking_pages(), 11);
+    // Sure after three pages, and until the sixth.
+    assert!(
+        confidences[2..5].iter().all(|own| *own >= 0.99),
+        "{confidences:?}"
+    );
+    let turn = confidences.iter().position(|confidence| *confidence < 0.5);
+    assert_eq!(turn, Some(9), "{confidences:?}");
+    assert_eq!(report.verdict, Verdict::Irrelevant);
+    assert_eq!(report.decided_after, Some(10));
 }
 
 /// What later pages say changes neither verdict nor confidence.

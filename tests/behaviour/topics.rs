@@ -173,7 +173,8 @@ fn training_gives_a_model_and_a_card_and_the_same_bytes_again() {
         "| sailing | 7 | 7 | ",
         "| other | 12 | 12 | ",
         "| background | 18 | 18 | 36 | ",
-        "| background | from few.bin |",
+        "| background | from few.bin, fingerprint `",
+        "give a site the log-odds b + n^−γ Σ (ℓ − b), γ = 0.",
         "in 7 folds",
         "| seed | 1 |",
         "`sitescout train sailing --warc coast.warc.gz --labels coast.labels.tsv --page-classifier linear --seed 1`",
@@ -407,7 +408,6 @@ fn json_and_explanations_say_why() {
     assert_eq!(site["host"], "keelboat-crew.example");
     assert_eq!(site["verdict"], "relevant");
     let stop_reason = site["stop_reason"].as_str().expect("a name");
-    assert!(["confident", "exhausted"].contains(&stop_reason), "{site}");
     assert!(site["transversal_links"].is_array());
     let pages = site["pages"].as_array().expect("a list");
     let last = pages.last().expect("a page");
@@ -426,6 +426,48 @@ fn json_and_explanations_say_why() {
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }
+}
+
+/// A site of two pages cannot be confirmed, which takes three; and six that spoke are always enough.
+#[test]
+fn reading_ends_with_the_pages_or_when_enough_have_spoken() {
+    let words = [
+        "regatta", "dinghy", "sail", "race", "crew", "harbour", "yacht", "club", "boat", "mooring",
+        "skipper", "wind", "keel", "jetty",
+    ];
+    let page = |at: usize| {
+        let some = (0..9).map(|word| words[(at * 3 + word) % words.len()]);
+        some.collect::<Vec<_>>().join(" ")
+    };
+    let mut warc = WarcBuilder::default();
+    for (host, pages) in [("short.example", 2), ("long.example", 9)] {
+        let links = (1..pages).map(|at| format!(" <a href=p{at}>{at}</a>"));
+        let links = links.collect::<Vec<_>>().concat();
+        warc = warc.page(&format!("http://{host}/"), &format!("{}{links}", page(0)));
+        for at in 1..pages {
+            warc = warc.page(&format!("http://{host}/p{at}"), &page(at));
+        }
+    }
+    let coast = Coast::new();
+    coast.write("two.warc", warc.plain());
+    let command = format!(
+        "classify --model {} --warc two.warc --json short.example long.example",
+        kept_model()
+    );
+    let judged = json_lines(&coast.run(&command).success());
+    let [short, long] = judged.as_slice() else {
+        panic!("two sites: {judged:?}");
+    };
+    let pages = |site: &Value| site["pages"].as_array().map_or(0, Vec::len);
+    for site in [short, long] {
+        assert_eq!(site["verdict"], "relevant", "{site}");
+    }
+    assert_eq!(
+        (&short["stop_reason"], pages(short)),
+        (&"exhausted".into(), 2)
+    );
+    assert_eq!(long["stop_reason"], "confident", "{long}");
+    assert!((3..=6).contains(&pages(long)), "{long}");
 }
 
 #[test]
@@ -617,8 +659,12 @@ fn topics_that_cannot_be_learned_are_refused() {
 fn a_topic_of_two_sites_is_learned_with_a_warning() {
     let coast = Coast::new();
     let labels = fs::read_to_string(fixture("coast.labels.tsv")).expect("labels");
-    let two = labels.lines().skip(5).collect::<Vec<_>>().join("\n");
-    coast.write("coast.labels.tsv", two);
+    let is_left = |line: &&str| {
+        let two = ["harbour-sailing.example\t", "bay-regatta.example\t"];
+        !line.contains("\tsailing\t") || two.iter().any(|host| line.starts_with(host))
+    };
+    let two: Vec<&str> = labels.lines().filter(is_left).collect();
+    coast.write("coast.labels.tsv", two.join("\n"));
     for classifier in ["linear", "centroid"] {
         let trained = coast
             .train(&format!("--page-classifier {classifier}"))
@@ -627,8 +673,14 @@ fn a_topic_of_two_sites_is_learned_with_a_warning() {
         let warned = stderr(&trained);
         assert!(warned.contains(wanted), "{warned}");
         let command = "classify --model site-models/sailing --warc coast.warc.gz --json";
-        let judged = json_lines(&coast.run_with(command, "dentist-weiss.example\n").success());
-        assert_eq!(judged[0]["verdict"], "irrelevant", "{classifier}");
+        let hosts = "lakeside-sailing.example\ndentist-weiss.example\nchess-knights.example\n";
+        let judged = json_lines(&coast.run_with(command, hosts).success());
+        let verdicts: Vec<&Value> = judged.iter().map(|site| &site["verdict"]).collect();
+        assert_eq!(
+            verdicts,
+            ["relevant", "irrelevant", "irrelevant"],
+            "{classifier}"
+        );
     }
     let one = labels.lines().skip(6).collect::<Vec<_>>().join("\n");
     coast.write("coast.labels.tsv", one);
