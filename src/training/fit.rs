@@ -44,9 +44,9 @@ const CONFIRMING_PAGES: usize = 3;
 /// Number of pages that spoke after which the verdict follows the confidence.
 const DECIDING_PAGES: usize = 6;
 
-/// The share of the background that may be suspect. If more were left out, the last ones found are not: the
-/// examples then have little in common, and everything looks like them.
-const MAX_SUSPECTS: f64 = 0.1;
+/// The share of the background that may be suspect, and the number that always may. If more were left out,
+/// the last ones found are not: the examples then have little in common, and everything looks like them.
+const MAX_SUSPECTS: (f64, f64) = (0.1, 20.0);
 
 /// Weight of a site that a person called other, beside one of the background.
 const LABELLED_WEIGHT: f64 = 3.0;
@@ -277,7 +277,7 @@ pub(super) fn learn_without_suspects(
     let mut rest: Vec<usize> = (0..sites.len()).collect();
     let mut suspects: Vec<usize> = Vec::new();
     let background = sites.iter().filter(|site| site.is_background).count();
-    let limit = (MAX_SUSPECTS * count(background)).max(1.0);
+    let limit = (MAX_SUSPECTS.0 * count(background)).max(MAX_SUSPECTS.1);
     loop {
         let kept: Vec<ExampleSite<'_>> = rest.iter().map(|at| sites[*at]).collect();
         let learned = LearnedPages::learn(lexicon, &kept, settings);
@@ -307,14 +307,16 @@ impl LearnedPages {
         }
     }
 
-    /// Sites of the background that score at least like the mean of the examples that were left out.
+    /// Sites of the background that score, by their pages and their host name, at least like the pages of the
+    /// mean example that was left out.
     fn suspects(&self, sites: &[ExampleSite<'_>]) -> Vec<usize> {
         let Some(mean) = self.spread().and_then(|spread| spread.mean_of_targets()) else {
             return Vec::new();
         };
         let is_suspect = |at: &usize| {
-            let score = self.held_out[*at].score();
-            sites[*at].is_background && score.is_some_and(|score| score >= mean)
+            let site = &self.held_out[*at];
+            let reaches = |score: f64| score + site.host >= mean;
+            sites[*at].is_background && site.score().is_some_and(reaches)
         };
         (0..self.held_out.len()).filter(is_suspect).collect()
     }

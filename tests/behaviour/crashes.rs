@@ -538,7 +538,7 @@ fn a_crawl_of_a_rough_web_finds_the_same_however_often_it_is_killed() {
     let relevant = kept_killed
         .iter()
         .filter(|line| line["verdict"] == "relevant");
-    assert!(relevant.count() > 5, "{kept_killed:?}");
+    assert!(relevant.count() > 3, "{kept_killed:?}");
 
     let asked_by_whole = asked_by_whole.take();
     let all_asked = runs.iter().flat_map(|run| &run.asked);
