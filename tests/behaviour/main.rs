@@ -55,6 +55,7 @@ mod poison;
 // === settings and commands ===
 mod background;
 mod commands;
+mod own_topics;
 mod settings;
 mod topics;
 
