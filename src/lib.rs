@@ -42,6 +42,7 @@
 //! | how scores become confidences | `classify/calibration.rs` for a topic, `classify/topic_prior.rs` for what is learned over topics; how pages add up: `classify/evidence.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | what a background keeps of a site | `training/background.rs`: which terms, and how further sites join; its bytes and `VERSION`: `classify/background_file.rs`; what labels leave out of it: `add_background` of `training/corpus.rs`; the file that comes with the program: `site-models/README.md` |
+//! | what `sitescout topic` says of a topic | `cli/topic/trust.rs`, from the held-out verdicts of `training/known_sites.rs`; which examples it refuses: `cli/topic/examples.rs` for single ones, `cli/topic/learning.rs` for all together; how a directory is replaced: `cli/topic/directory.rs`; how it changes a definition: `config/topic_file.rs` |
 //! | when a visit ends | `internal/mod.rs`: `reason_to_stop` for limits and verdicts, `add_outcome` and what it calls for responses |
 //! | when a crawl ends | `external/mod.rs`: `reason_to_end`; `crawl` for an empty border and a stop |
 //! | Prometheus metric | of visits, by topic: `external/metrics.rs`, from a field of `web::VisitCost` that `internal/site_sample.rs` counts; otherwise where it is counted: `metrics.rs` of `fetch`, `store` and `external`, `service/status_board.rs`, `telemetry/mod.rs`; always the table in `docs/operations.md`, and `tests/golden/figures.txt` |

@@ -52,8 +52,10 @@ pub(crate) struct KnownSites {
 /// Precision and recall on held-out sites, groups counting as one site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Reliability {
-    /// None if no site was found relevant.
+    /// If no site of the background is of the topic. None if no site was found relevant.
     pub(crate) precision: Option<Proportion>,
+    /// If all those are that were found relevant: nobody has looked at them.
+    pub(crate) precision_at_best: Option<Proportion>,
     pub(crate) recall: Option<Proportion>,
 }
 
@@ -170,12 +172,13 @@ impl KnownSites {
     pub(crate) fn reliability(&self) -> Reliability {
         let examples = self.found_by_group(KnownRole::Example);
         let found: f64 = examples.iter().sum();
-        let false_finds: f64 = [KnownRole::Rejected, KnownRole::Background]
-            .into_iter()
-            .flat_map(|role| self.found_by_group(role))
-            .sum();
+        let passing = |role| self.found_by_group(role).iter().sum::<f64>();
+        let rejected = passing(KnownRole::Rejected);
+        let of_background = passing(KnownRole::Background);
+        let passing = found + rejected + of_background;
         Reliability {
-            precision: Proportion::of(found, found + false_finds),
+            precision: Proportion::of(found, passing),
+            precision_at_best: Proportion::of(found + of_background, passing),
             recall: Proportion::of(found, count(examples.len())),
         }
     }
@@ -348,6 +351,12 @@ mod tests {
         let reliability = some().reliability();
         close(reliability.recall.unwrap().share, 0.75);
         close(reliability.precision.unwrap().share, 0.6);
+        close(reliability.precision_at_best.unwrap().share, 0.6);
+        let mut doubtful = some();
+        doubtful.sites[4].passes = true;
+        let reliability = doubtful.reliability();
+        close(reliability.precision.unwrap().share, 1.5 / 3.5);
+        close(reliability.precision_at_best.unwrap().share, 2.5 / 3.5);
         close(some().separation().unwrap(), 5.0 / 6.0);
         assert_eq!(some().groups_of_examples(), 2);
         assert_eq!(known(Vec::new()).separation(), None);

@@ -53,7 +53,7 @@ fn five_sites_make_a_topic_that_is_crawled_at_once() {
     let made = new_topic(&coast, FIVE).success();
     let report = stdout(&made);
     for wanted in [
-        "site-models/sailing: learned from 5 examples and 0 rejected sites",
+        "site-models/sailing: learned from 5 examples; 0 sites are rejected",
         "  precision ",
         "  recall    ",
         "Wilson score intervals of 95 %",
@@ -142,7 +142,8 @@ fn sites_that_cannot_be_examples_are_told_in_words() {
             "<meta http-equiv=refresh content='0; http://gulls-dinghy.example/'>sail",
         );
     coast.write("more.warc", pictures.plain());
-    let bad = "for-sale.example lost-marina.example pictures.example refresh.example";
+    let bad = "for-sale.example lost-marina.example pictures.example refresh.example \
+               gulls-old.example";
     let command = |sites: &str| {
         format!("topic new sailing {FROM_ARCHIVE} --web warc:more.warc --sites {bad} {sites}")
     };
@@ -152,6 +153,7 @@ fn sites_that_cannot_be_examples_are_told_in_words() {
         "lost-marina.example cannot be read: there is no host lost-marina.example",
         "pictures.example has no page with words",
         "refresh.example leads to gulls-dinghy.example; name that instead",
+        "gulls-old.example leads to gulls-dinghy.example; name that instead",
         "there is only one site of `sailing` that can be used",
     ] {
         assert!(refused.contains(wanted), "{wanted}\n{refused}");
@@ -268,8 +270,8 @@ fn adding_and_rejecting_sites_says_what_changes() {
     let add = format!("topic add sailing {FROM_ARCHIVE} --sites bay-regatta.example");
     let added = stdout(&coast.run(&add).success());
     for wanted in [
-        "what changed:\n  precision ",
-        "learned from 6 examples and 0 rejected",
+        "what changed, on sites that were held out:\n  precision ",
+        "learned from 6 examples; 0 sites are rejected",
     ] {
         assert!(added.contains(wanted), "{wanted}\n{added}");
     }
@@ -289,7 +291,7 @@ fn adding_and_rejecting_sites_says_what_changes() {
     let rejected = coast.run(&reject).success();
     let report = stdout(&rejected);
     assert!(
-        report.contains("learned from 5 examples and 3 rejected sites"),
+        report.contains("learned from 5 examples; 3 sites are rejected"),
         "{report}"
     );
     assert!(
@@ -391,7 +393,7 @@ fn sites_of_the_background_that_would_pass_are_shown_and_can_be_decided() {
     let added = coast.run(&format!("topic add sailing {options} alike.example"));
     let report = stdout(&added.success());
     assert!(
-        report.contains("learned from 6 examples and 0 rejected"),
+        report.contains("learned from 6 examples; 0 sites are rejected"),
         "{report}"
     );
     let known = fs::read_to_string(coast.path("site-models/sailing/known-sites.tsv"));
@@ -502,6 +504,50 @@ async fn what_was_fetched_for_a_topic_is_recorded_and_not_fetched_again() {
         ["sailing"],
         "no draft is left"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_fetched_for_a_topic_that_is_refused_is_kept_for_the_next_try() {
+    let coast = Coast::new();
+    let web = serve(&coast).await;
+    web.script("moved.example", |target, _| match target {
+        "/robots.txt" => Reply::status(404),
+        _ => Reply::redirect("http://gulls-dinghy.example/"),
+    });
+    web.script("down.example", |_, _| Reply::status(404));
+    let command = "topic new sailing --config live.toml --sites";
+    let refused = format!("{command} harbour-sailing.example moved.example down.example");
+    let message = stderr(&run_beside(&coast, &refused).code(1));
+    for wanted in [
+        "moved.example leads to gulls-dinghy.example",
+        "down.example answers with an error, 404",
+        "only one site of `sailing` that can be used",
+        "what was fetched is kept",
+    ] {
+        assert!(message.contains(wanted), "{wanted}\n{message}");
+    }
+    assert!(
+        !coast.path("site-models/sailing").exists(),
+        "nothing by halves"
+    );
+    assert_eq!(
+        pages(&web, "gulls-dinghy.example"),
+        [""; 0],
+        "no other site is read instead"
+    );
+    let before = web.requests("harbour-sailing.example").len();
+    run_beside(&coast, &format!("{command} {FIVE}")).success();
+    assert_eq!(web.requests("harbour-sailing.example").len(), before);
+    assert_eq!(names(coast.path("site-models")), ["sailing"]);
+
+    // A refused change leaves the topic as it was.
+    let files = names(coast.path("site-models/sailing"));
+    let sites = definition(&coast);
+    let add = "topic add sailing --config live.toml --sites moved.example";
+    let message = stderr(&run_beside(&coast, add).code(1));
+    assert!(message.contains("so nothing is changed"), "{message}");
+    assert_eq!(names(coast.path("site-models/sailing")), files);
+    assert_eq!(definition(&coast), sites);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,9 +20,9 @@ use crate::web::SiteId;
 use super::directory::{Draft, TopicDirectory};
 use super::examples::{Entrance, ExampleSource, Seen};
 
-/// At least this share of other sites must be less like the topic than an example that was held out; one
-/// half would be chance, and of topics that can be found nearly all are.
-const MIN_SEPARATION: f64 = 0.75;
+/// In so many pairs of an example that was held out and another site, the example must have the higher
+/// confidence. One half would be chance; one example of three that does not fit must not refuse the others.
+const MIN_SEPARATION: f64 = 0.6;
 
 /// What is to be learned, and from where.
 pub(super) struct Lesson<'a> {

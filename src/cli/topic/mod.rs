@@ -264,7 +264,7 @@ impl Desk<'_> {
     ) -> anyhow::Result<()> {
         let count = |groups: &[Vec<String>]| groups.iter().map(Vec::len).sum::<usize>();
         say(&format!(
-            "{}: learned from {} examples and {} rejected sites\n",
+            "{}: learned from {} examples; {} sites are rejected\n",
             directory.topic.display(),
             count(&learned.definition.target_sites),
             count(&learned.definition.other_sites)

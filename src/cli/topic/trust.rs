@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::classify::SiteModel;
 use crate::cli::terminal::Sanitized;
-use crate::training::{KnownRole, KnownSite, KnownSites, Proportion};
+use crate::training::{KnownRole, KnownSite, KnownSites, Proportion, Reliability};
 use crate::web::TellingWord;
 
 /// With fewer examples, more are what helps most.
@@ -110,12 +110,28 @@ impl TrustReport<'_> {
 }
 
 fn write_reliability(known: &KnownSites, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let reliability = known.reliability();
+    let Reliability {
+        precision,
+        precision_at_best,
+        recall,
+    } = known.reliability();
+    writeln!(f, "how far to trust it, on sites that were held out:")?;
+    let no_find = "not known: no site would pass";
+    if precision == precision_at_best {
+        writeln!(f, "  precision {}", in_words(precision, no_find))?;
+    } else {
+        writeln!(
+            f,
+            "  precision {}, if none of the sites of the background below is of your topic\n            {}, if \
+             all are",
+            in_words(precision, no_find),
+            in_words(precision_at_best, no_find),
+        )?;
+    }
     writeln!(
         f,
-        "how far to trust it, on sites that were held out:\n  precision {}\n  recall    {}",
-        in_words(reliability.precision, "not known: no site would pass"),
-        in_words(reliability.recall, "not known: too few examples"),
+        "  recall    {}",
+        in_words(recall, "not known: too few examples")
     )?;
     let others = known.with_role(KnownRole::Background).count();
     let others = others + known.with_role(KnownRole::Rejected).count();
@@ -124,15 +140,6 @@ fn write_reliability(known: &KnownSites, f: &mut fmt::Formatter<'_>) -> fmt::Res
         "  The examples and {others} other sites were judged without having been learned from. In brackets:\n  \
          Wilson score intervals of 95 %, sites of one owner counting as one."
     )?;
-    let is_doubtful = best_of(known, KnownRole::Background)
-        .iter()
-        .any(|site| site.passes);
-    if is_doubtful {
-        writeln!(
-            f,
-            "  If sites of the background below are of your topic, precision is better than that."
-        )?;
-    }
     Ok(())
 }
 
@@ -206,7 +213,7 @@ impl fmt::Display for ChangeReport<'_> {
         let shown = |share| in_words(share, "not known");
         writeln!(
             f,
-            "what changed:\n  precision {} was {}\n  recall    {} was {}",
+            "what changed, on sites that were held out:\n  precision {} was {}\n  recall    {} was {}",
             shown(new.precision),
             shown(old.precision),
             shown(new.recall),
