@@ -240,13 +240,13 @@ impl Corpus {
     /// Adds a labelled site as a background knows it, in place of one that could not be read. Returns
     /// whether the background has it.
     pub(crate) fn add_labelled(&mut self, label: &Label, background: &Background) -> bool {
-        let sites = background.sites();
-        let Ok(at) = sites.binary_search_by(|known| known.site.cmp(&label.site)) else {
+        let mut sites = background.sites().iter();
+        let Some(known) = sites.find(|known| known.site == label.site) else {
             return false;
         };
         let terms = background.terms().iter();
         let ids: Vec<Option<TermId>> = terms.map(|term| self.lexicon.number(term)).collect();
-        let pages = sites[at].pages.iter().map(|page| page.renumbered(&ids));
+        let pages = known.pages.iter().map(|page| page.renumbered(&ids));
         let is_of_owner = |known: &&CorpusSite| {
             known.site.registrable_domain() == label.site.registrable_domain()
         };

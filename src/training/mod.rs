@@ -28,6 +28,6 @@ pub(crate) use fit::fit_model_from;
 pub use folds::folds;
 pub(crate) use known_sites::{KnownRole, KnownSite, KnownSites, Proportion, Reliability};
 pub use labels::Labels;
-pub(crate) use labels::{LabelsError, OTHER, is_topic_name};
+pub(crate) use labels::{Label, LabelsError, OTHER, is_topic_name};
 pub(crate) use measures::{Measures, Outcome};
 pub(crate) use prior::learn_prior;

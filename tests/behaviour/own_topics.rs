@@ -264,7 +264,8 @@ fn adding_and_rejecting_sites_says_what_changes() {
     new_topic(&coast, FIVE).success();
     let file = coast.path("site-models/sailing/topic.toml");
     let text = fs::read_to_string(&file).expect("a definition");
-    fs::write(&file, format!("# mine\n{text}")).expect("room for a file");
+    let text = format!("# mine\nwanted = 3\np_threshold = 0.8\n{text}");
+    fs::write(&file, text).expect("room for a file");
     coast.write("site-models/sailing/notes.txt", "mine");
 
     let add = format!("topic add sailing {FROM_ARCHIVE} --sites bay-regatta.example");
@@ -313,7 +314,10 @@ fn adding_and_rejecting_sites_says_what_changes() {
         ]
     );
     let text = fs::read_to_string(&file).expect("a definition");
-    assert!(text.starts_with("# mine\n"), "{text}");
+    assert!(
+        text.starts_with("# mine\nwanted = 3\np_threshold = 0.8\nname = "),
+        "{text}"
+    );
     assert_eq!(
         names(coast.path("site-models/sailing")),
         [
@@ -572,31 +576,32 @@ impl Drop for Running {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_run_goes_on_with_the_same_command() {
-    let coast = Coast::new();
-    let web = serve(&coast).await;
+/// Starts a command in which one site sends its homepage, and then nothing, and waits until everything
+/// else is read.
+async fn start_and_get_stuck(
+    coast: &Coast,
+    web: &Pathologies,
+    slow: &'static str,
+    command: &str,
+) -> Running {
     let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
     let archive = archive.expect("the small archive");
-    let slow = "gulls-dinghy.example";
-    // It sends its homepage, and then nothing, until the process is gone.
     web.script(slow, move |target, _| match target {
         "/" | "/robots.txt" => answer(&archive, slow, target),
         _ => Reply::text("late").after(Duration::from_mins(1)),
     });
-    let command = format!("topic new sailing --config live.toml --sites {FIVE}");
     let running = Command::new(env!("CARGO_BIN_EXE_sitescout"))
         .current_dir(coast.path(""))
         .args(command.split_whitespace())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn();
-    let mut running = Running(running.expect("the binary"));
+    let running = Running(running.expect("the binary"));
     let recording = coast.path("site-models/.sailing.draft/sites-1.warc.gz");
     let size = || fs::metadata(&recording).map_or(0, |file| file.len());
     let started = Instant::now();
     let (mut size_before, mut steady) = (0, 0);
-    while steady < 10 || pages(&web, slow).len() < 2 {
+    while steady < 10 || pages(web, slow).len() < 2 {
         assert!(
             started.elapsed() < Duration::from_mins(1),
             "the sites are read"
@@ -605,6 +610,42 @@ async fn an_interrupted_run_goes_on_with_the_same_command() {
         steady = if size() == size_before { steady + 1 } else { 0 };
         size_before = size();
     }
+    running
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_stopped_says_how_to_go_on() {
+    use std::io::Read;
+    let coast = Coast::new();
+    let web = serve(&coast).await;
+    let command = format!("topic new sailing --config live.toml --sites {FIVE}");
+    let mut running = start_and_get_stuck(&coast, &web, "gulls-dinghy.example", &command).await;
+    let id = running.0.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status();
+    assert!(sent.expect("a signal").success());
+    let status = tokio::task::block_in_place(|| running.0.wait());
+    assert_eq!(status.expect("an end").code(), Some(1));
+    let mut message = String::new();
+    let mut errors = running.0.stderr.take().expect("a pipe");
+    errors.read_to_string(&mut message).expect("text");
+    for wanted in [
+        "fetching 5 sites, up to 25 pages of each",
+        "recorded: ",
+        "stopped; the same command goes on where this one was",
+    ] {
+        assert!(message.contains(wanted), "{wanted}\n{message}");
+    }
+    assert_eq!(names(coast.path("site-models")), [".sailing.draft"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_run_goes_on_with_the_same_command() {
+    let coast = Coast::new();
+    let web = serve(&coast).await;
+    let slow = "gulls-dinghy.example";
+    let command = format!("topic new sailing --config live.toml --sites {FIVE}");
+    let mut running = start_and_get_stuck(&coast, &web, slow, &command).await;
     running.0.kill().expect("it runs");
     running.0.wait().expect("an end");
     assert!(

@@ -48,12 +48,6 @@ pub(super) enum Entrance {
 // === impl ExampleSource ===
 
 impl ExampleSource {
-    /// Whether a site was recorded, in part at least.
-    pub(super) fn has_recorded(&self, site: &SiteId) -> bool {
-        let recorded = self.recorded.as_ref();
-        recorded.is_some_and(|archive| archive.has_site(site))
-    }
-
     /// Why a site that answered has no page with words.
     pub(super) fn why_empty(&self, site: &SiteId) -> Entrance {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

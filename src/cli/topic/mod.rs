@@ -3,6 +3,7 @@
 mod directory;
 mod examples;
 mod learning;
+mod reading;
 mod trust;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use clap::{Args, Subcommand};
 
 use crate::classify::SiteModel;
 use crate::config::{Settings, TopicDefinition};
-use crate::training::{KnownSites, OTHER, is_topic_name};
+use crate::training::{KnownRole, KnownSites, OTHER, is_topic_name};
 use crate::web::{SiteId, SiteVisit};
 
 use self::directory::TopicDirectory;
@@ -262,12 +263,12 @@ impl Desk<'_> {
         webs: &[WebSource],
         directory: &TopicDirectory,
     ) -> anyhow::Result<()> {
-        let count = |groups: &[Vec<String>]| groups.iter().map(Vec::len).sum::<usize>();
+        let count = |role| learned.known.with_role(role).count();
         say(&format!(
             "{}: learned from {} examples; {} sites are rejected\n",
             directory.topic.display(),
-            count(&learned.definition.target_sites),
-            count(&learned.definition.other_sites)
+            count(KnownRole::Example),
+            count(KnownRole::Rejected)
         ))?;
         let report = TrustReport {
             topic: name,
