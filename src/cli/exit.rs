@@ -15,6 +15,11 @@ use crate::training::LabelsError;
 #[error("the settings cannot be used{0}")]
 pub(super) struct UnusableSettings(pub(super) String);
 
+/// A file of sites has problems, listed line by line.
+#[derive(Debug, Error)]
+#[error("the sites cannot be used:\n{}", .0.join("\n"))]
+pub(super) struct UnusableSites(pub(super) Vec<String>);
+
 /// How a command ended. The numbers are part of the interface: scripts and systemd act on
 /// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl ExitCode {
             return Self::Config;
         }
         let is_bad_input = error.downcast_ref::<LabelsError>().is_some()
+            || error.downcast_ref::<UnusableSites>().is_some()
             || error.downcast_ref::<ModelFileError>().is_some()
             || error.downcast_ref::<BackgroundFileError>().is_some();
         let is_bad_store = matches!(

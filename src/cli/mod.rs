@@ -21,6 +21,7 @@ mod serve_web;
 mod signals;
 mod sources;
 mod terminal;
+mod topic;
 mod train;
 
 use std::ffi::OsString;
@@ -52,6 +53,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Lists the hosts, pages and problems of WARC archives
     Archive(archive::Arguments),
+    /// Makes a topic of a few example sites, improves it, and says how far to trust it
+    Topic(topic::Arguments),
     /// Learns what sites of a topic look like
     Train(train::Arguments),
     /// Makes, extends and shows the sites that training takes for examples of what a topic is not
@@ -119,6 +122,10 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Archive(archive) => {
             let settings = settings(arguments.config.as_deref())?;
             archive::run(&archive, settings)
+        }
+        Command::Topic(topic) => {
+            let config = arguments.config.as_deref();
+            topic::run(&topic, config, &settings(config)?)
         }
         Command::Train(train) => {
             let settings = settings(arguments.config.as_deref())?;

@@ -246,8 +246,8 @@ pub(super) fn topic_definition(directory: &Path) -> anyhow::Result<Option<TopicD
     Ok(Some(topic.map_err(|error| in_file(&file, &error))?))
 }
 
-/// Reads the model of a topic, with the threshold of its definition.
-pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
+/// Reads the model of a topic as it was learned.
+pub(super) fn read_model(directory: &Path) -> anyhow::Result<SiteModel> {
     let path = directory.join(MODEL_FILE);
     let bytes = fs::read(&path).with_context(|| {
         format!(
@@ -255,7 +255,12 @@ pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
             path.display()
         )
     })?;
-    let model = SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())?;
+    SiteModel::from_bytes(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Reads the model of a topic, with the threshold of its definition.
+pub(super) fn open_model(directory: &Path) -> anyhow::Result<SiteModel> {
+    let model = read_model(directory)?;
     let threshold = topic_definition(directory)?.and_then(|topic| topic.p_threshold);
     Ok(match threshold {
         None => model,

@@ -213,14 +213,14 @@ fn warn_of_suspects(corpus: &Corpus, topic: &str, validation: &Validation) {
 }
 
 /// The sites of the topic, before or after they were read.
-struct Examples<G> {
+pub(super) struct Examples<G> {
     sites: usize,
     groups: BTreeSet<G>,
 }
 
 impl<G: Ord> Examples<G> {
     /// Of the topics and groups of all sites.
-    fn of<'a>(topic: &str, sites: impl Iterator<Item = (&'a str, G)>) -> Self {
+    pub(super) fn of<'a>(topic: &str, sites: impl Iterator<Item = (&'a str, G)>) -> Self {
         let of_topic = sites.filter(|(own, _)| *own == topic);
         let groups: Vec<G> = of_topic.map(|(_, group)| group).collect();
         Self {
@@ -230,7 +230,7 @@ impl<G: Ord> Examples<G> {
     }
 
     /// Whether there are enough to tell what they have in common. `which` says which sites these are.
-    fn check(&self, topic: &str, which: &str) -> anyhow::Result<()> {
+    pub(super) fn check(&self, topic: &str, which: &str) -> anyhow::Result<()> {
         const WHAT_TO_DO: &str = "name two at least, better five or more, of different owners";
         match (self.sites, self.groups.len()) {
             (0, _) => bail!("there is no site of `{topic}` {which}; {WHAT_TO_DO}"),
@@ -243,7 +243,7 @@ impl<G: Ord> Examples<G> {
         }
     }
 
-    fn warn_if_few(&self, topic: &str) {
+    pub(super) fn warn_if_few(&self, topic: &str) {
         if self.groups.len() < FEW_EXAMPLES {
             complain(&format!(
                 "sitescout: `{topic}` is learned from {} examples only, sites of one group being one; \

@@ -12,6 +12,7 @@ mod problem;
 mod section;
 mod service;
 mod topic;
+mod topic_file;
 mod value;
 
 use std::path::PathBuf;

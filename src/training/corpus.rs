@@ -237,6 +237,34 @@ impl Corpus {
         }
     }
 
+    /// Adds a labelled site as a background knows it, in place of one that could not be read. Returns
+    /// whether the background has it.
+    pub(crate) fn add_labelled(&mut self, label: &Label, background: &Background) -> bool {
+        let mut sites = background.sites().iter();
+        let Some(known) = sites.find(|known| known.site == label.site) else {
+            return false;
+        };
+        let terms = background.terms().iter();
+        let ids: Vec<Option<TermId>> = terms.map(|term| self.lexicon.number(term)).collect();
+        let pages = known.pages.iter().map(|page| page.renumbered(&ids));
+        let is_of_owner = |known: &&CorpusSite| {
+            known.site.registrable_domain() == label.site.registrable_domain()
+        };
+        let of_owner = self.sites.iter().find(is_of_owner).map(|known| known.group);
+        let next = self.sites.iter().map(|known| known.group + 1).max();
+        let site = CorpusSite {
+            site: label.site.clone(),
+            topic: label.topic.clone(),
+            group: of_owner.or(next).unwrap_or_default(),
+            pages: pages.collect(),
+        };
+        self.unreachable.retain(|(unread, _)| *unread != label.site);
+        self.empty.retain(|empty| *empty != label.site);
+        let place = self.sites.partition_point(|known| known.site < label.site);
+        self.sites.insert(place, site);
+        true
+    }
+
     /// The hosts of [`Corpus::examples`] at these places.
     #[must_use]
     pub(crate) fn hosts_of_examples(&self, places: &[usize]) -> Vec<&str> {

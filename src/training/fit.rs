@@ -81,6 +81,9 @@ pub struct Validation {
     /// Sites of the background that look like sites of the topic and were left out, as indices of the
     /// examples.
     pub(crate) suspects: Vec<usize>,
+    /// The verdicts that `measures` are of: one for each example that is no suspect, in their order; none
+    /// if none was held out.
+    pub(crate) outcomes: Vec<Outcome>,
 }
 
 // === impl FittedPages ===
@@ -248,10 +251,12 @@ pub(crate) fn fit_model_from(
     let calibration = Calibration::fit(&learned.held_out, prior_for(prior, settings));
     let simulate = |p_threshold| simulate(&learned.held_out, &calibration, p_threshold);
     let p_threshold = propose_threshold(&learned.held_out, simulate);
+    let outcomes = simulate(p_threshold);
     let validation = Validation {
         folds: learned.folds,
-        measures: measure(&simulate(p_threshold)),
+        measures: measure(&outcomes),
         suspects,
+        outcomes,
     };
     let model = learned
         .fitted

@@ -56,6 +56,7 @@ mod poison;
 mod background;
 mod commands;
 mod open_world;
+mod own_topics;
 mod settings;
 mod topics;
 
