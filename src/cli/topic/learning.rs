@@ -94,7 +94,8 @@ impl Lesson<'_> {
             corpus: &corpus,
             validation: &validation,
             settings: training,
-            background: &sources::origin_of_background(self.settings),
+            background: &background,
+            origin_of_background: &sources::origin_of_background(self.settings),
             command: &self.command,
         };
         let card = card.to_markdown();
