@@ -42,7 +42,7 @@ Examples:
   sitescout crawl pottery --config live.toml --wanted 100
 
 Five sites make a topic; three work, with a warning. What else there is on the web comes with the
-program. NamedSites are fetched once: what is recorded in the directory of the topic is read from there,
+program. Sites are fetched once: what is recorded in the directory of the topic is read from there,
 also after an interruption, when the same command goes on.";
 
 #[derive(Debug, Args)]
