@@ -166,15 +166,15 @@ impl KnownSites {
         self.found_by_group(KnownRole::Example).len()
     }
 
-    /// How far the model can be trusted. Sites that were left out do not count: nobody has said what they
-    /// are.
+    /// How far the model can be trusted. Nobody has said what the sites of the background are that look like
+    /// the topic, whether they were left out or pass: they bound the precision.
     #[must_use]
     pub(crate) fn reliability(&self) -> Reliability {
         let examples = self.found_by_group(KnownRole::Example);
         let found: f64 = examples.iter().sum();
         let passing = |role| self.found_by_group(role).iter().sum::<f64>();
         let rejected = passing(KnownRole::Rejected);
-        let of_background = passing(KnownRole::Background);
+        let of_background = passing(KnownRole::Background) + passing(KnownRole::LeftOut);
         let passing = found + rejected + of_background;
         Reliability {
             precision: Proportion::of(found, passing),
@@ -343,20 +343,21 @@ mod tests {
         assert_eq!(all.to_string(), "1.00 (0.57 to 1.00)");
     }
 
-    /// By hand: of the group of two one half is found, so 1.5 of 2 groups; one false find. The pairs: 0.9
-    /// and 0.8 are above 0.6 and 0.1, 0.3 is above 0.1: five of six.
+    /// By hand: of the group of two one half is found, so 1.5 of 2 groups; one find is false, and one was
+    /// left out and may be either. The pairs: 0.9 and 0.8 are above 0.6 and 0.1, 0.3 is above 0.1: five of
+    /// six.
     #[test]
-    fn groups_count_as_one_and_sites_left_out_not_at_all() {
+    fn groups_count_as_one_and_what_nobody_looked_at_bounds_the_precision() {
         let close = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}");
         let reliability = some().reliability();
         close(reliability.recall.unwrap().share, 0.75);
-        close(reliability.precision.unwrap().share, 0.6);
-        close(reliability.precision_at_best.unwrap().share, 0.6);
+        close(reliability.precision.unwrap().share, 1.5 / 3.5);
+        close(reliability.precision_at_best.unwrap().share, 2.5 / 3.5);
         let mut doubtful = some();
         doubtful.sites[4].passes = true;
         let reliability = doubtful.reliability();
-        close(reliability.precision.unwrap().share, 1.5 / 3.5);
-        close(reliability.precision_at_best.unwrap().share, 2.5 / 3.5);
+        close(reliability.precision.unwrap().share, 1.5 / 4.5);
+        close(reliability.precision_at_best.unwrap().share, 3.5 / 4.5);
         close(some().separation().unwrap(), 5.0 / 6.0);
         assert_eq!(some().groups_of_examples(), 2);
         assert_eq!(known(Vec::new()).separation(), None);

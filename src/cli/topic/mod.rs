@@ -38,7 +38,7 @@ Examples:
   sitescout topic new pottery --config live.toml --from examples.txt
   sitescout topic new pottery --web warc:sites.warc.gz --sites a.example b.example ...
   sitescout topic add pottery --config live.toml --sites d.example
-  sitescout topic reject pottery --sites glass.example
+  sitescout topic reject pottery --config live.toml --sites glass.example
   sitescout crawl pottery --config live.toml --wanted 100
 
 Five sites make a topic; three work, with a warning. What else there is on the web comes with the
@@ -301,7 +301,7 @@ impl Desk<'_> {
         }
         for name in names {
             if let Some(begun) = TopicDirectory::topic_of_draft(&name) {
-                if !self.models.join(begun).exists() {
+                if is_topic_name(begun) && !self.models.join(begun).exists() {
                     say(&format!("{begun}: not finished; the same command goes on"))?;
                 }
                 continue;

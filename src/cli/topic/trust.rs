@@ -137,8 +137,9 @@ fn write_reliability(known: &KnownSites, f: &mut fmt::Formatter<'_>) -> fmt::Res
     let others = others + known.with_role(KnownRole::Rejected).count();
     writeln!(
         f,
-        "  The examples and {others} other sites were judged without having been learned from. In brackets:\n  \
-         Wilson score intervals of 95 %, sites of one owner counting as one."
+        "  The examples and {others} other sites were judged by page classifiers that had not seen them, with a \
+         threshold\n  chosen on these scores. On the web the topic may be rarer, and precision lower. In \
+         brackets:\n  Wilson score intervals of 95 %, sites of one owner counting as one."
     )?;
     Ok(())
 }
