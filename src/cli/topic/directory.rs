@@ -10,11 +10,11 @@
 //! | `.NAME.draft` | the draft; no topic can have this name |
 //! | `.NAME.before` | the topic as it was, for the moment in which the draft takes its place |
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::cli::sources;
 use crate::config::{DamagePolicy, FetchSettings};
@@ -32,11 +32,14 @@ pub(super) struct TopicDirectory {
     before: PathBuf,
 }
 
-/// The draft of a topic, which is kept only if there is anything in it.
+/// The draft of a topic, which is kept only if there is anything in it. While it exists no other process
+/// works on the topic.
 #[derive(Debug)]
 pub(super) struct Draft<'d> {
     directory: &'d TopicDirectory,
     is_first: bool,
+    /// The draft as an open directory, locked. A lock goes with its process, however that ends.
+    _lock: fs::File,
 }
 
 // === impl TopicDirectory ===
@@ -90,9 +93,20 @@ impl TopicDirectory {
         let is_first = !self.models.exists();
         fs::create_dir_all(&self.draft)
             .with_context(|| format!("cannot make the directory {}", self.draft.display()))?;
+        let opened = fs::File::open(&self.draft);
+        let lock = opened.with_context(|| format!("cannot open {}", self.draft.display()))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => bail!(
+                "another command is working on {}: wait until it is done",
+                self.topic.display()
+            ),
+            // Where directories cannot be locked, two commands on one topic may hinder each other.
+            Err(TryLockError::Error(_)) | Ok(()) => {}
+        }
         Ok(Draft {
             directory: self,
             is_first,
+            _lock: lock,
         })
     }
 
@@ -266,6 +280,22 @@ mod tests {
         fs::rename(&directory.draft, &directory.topic).unwrap();
         assert_eq!(read(&open(), "card.md").as_deref(), Some("new"));
         assert_eq!(read(&directory, "notes.txt").as_deref(), Some("mine"));
+        assert_eq!(names(models.path()), [directory.topic]);
+    }
+
+    #[test]
+    fn a_topic_is_worked_on_by_one_command_at_a_time() {
+        let models = tempfile::tempdir().unwrap();
+        let directory = TopicDirectory::open(models.path(), "x").unwrap();
+        let draft = directory.draft().unwrap();
+        let refused = directory.draft().unwrap_err().to_string();
+        assert!(
+            refused.contains("another command is working on"),
+            "{refused}"
+        );
+        draft.complete(&[("card.md", b"new")]).unwrap();
+        assert_eq!(read(&directory, "card.md").as_deref(), Some("new"));
+        drop(directory.draft().unwrap());
         assert_eq!(names(models.path()), [directory.topic]);
     }
 

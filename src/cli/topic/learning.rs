@@ -43,10 +43,10 @@ pub(super) struct LearnedTopic {
 
 impl Lesson<'_> {
     /// Reads the sites and learns. What is fetched from the live web is recorded in a draft.
-    pub(super) fn learn<'d>(
+    pub(super) fn learn(
         self,
-        directory: &'d TopicDirectory,
-        draft: &mut Option<Draft<'d>>,
+        directory: &TopicDirectory,
+        draft: &Draft<'_>,
     ) -> anyhow::Result<LearnedTopic> {
         let topic = &*self.definition.name;
         let labels = Labels::of_topic(&self.definition)?;
@@ -112,19 +112,18 @@ impl Lesson<'_> {
     }
 
     /// Reads the labelled sites, from the web only if that is needed.
-    fn read<'d>(
+    fn read(
         &self,
         labels: &Labels,
         background: &Background,
-        directory: &'d TopicDirectory,
-        draft: &mut Option<Draft<'d>>,
+        directory: &TopicDirectory,
+        draft: &Draft<'_>,
     ) -> anyhow::Result<ReadSites> {
         let recorded = directory.recorded(&self.settings.fetch)?;
         let plan = ReadingPlan::new(labels, &self.known_before, background, recorded);
         let web = if !plan.needs_web() {
             None
         } else if self.webs.is_empty() {
-            let draft = draft.insert(directory.draft()?);
             Some(RecordedWeb::live(
                 draft.next_recording()?,
                 plan.sites_of_web(),

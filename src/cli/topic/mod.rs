@@ -19,7 +19,7 @@ use crate::config::{Settings, TopicDefinition};
 use crate::training::{KnownRole, KnownSites, OTHER, is_topic_name};
 use crate::web::{SiteId, SiteVisit};
 
-use self::directory::TopicDirectory;
+use self::directory::{Draft, TopicDirectory};
 use self::learning::{LearnedTopic, Lesson};
 use self::trust::{ChangeReport, TrustReport};
 use super::exit::UnusableSites;
@@ -149,6 +149,7 @@ impl Desk<'_> {
     fn begin(&self, sites: &NamedSites) -> anyhow::Result<()> {
         let name = &*sites.topic;
         let directory = TopicDirectory::open(self.models, name)?;
+        let draft = directory.draft()?;
         ensure!(
             !directory.exists(),
             "there is a topic in {} already: `sitescout topic add {name}` adds examples to it, \
@@ -168,7 +169,7 @@ impl Desk<'_> {
             settings: self.settings,
             command: sites.command("new", &named),
         };
-        let learned = Self::learn(lesson, None, &directory, |definition| {
+        let learned = Self::learn(lesson, None, &directory, draft, |definition| {
             Ok(definition.to_toml())
         })?;
         self.report(name, &learned, &sites.web, &directory)
@@ -181,6 +182,8 @@ impl Desk<'_> {
         apply: fn(&mut TopicDefinition, &[SiteId]),
     ) -> anyhow::Result<()> {
         let name = &*sites.topic;
+        let directory = TopicDirectory::open(self.models, name)?;
+        let draft = directory.draft()?;
         let before = self.open(name)?;
         ensure!(
             !before.definition.target_sites.is_empty(),
@@ -207,15 +210,19 @@ impl Desk<'_> {
         let learned = Self::learn(
             lesson,
             Some(&before.definition),
-            &before.directory,
-            |definition| before.text_with_sites_of(definition),
+            &directory,
+            draft,
+            |definition| {
+                before.ensure_unchanged()?;
+                before.text_with_sites_of(definition)
+            },
         )?;
         let changes = ChangeReport {
             before: before.known.as_ref(),
             now: &learned.known,
         };
         say(&changes.to_string())?;
-        self.report(name, &learned, &sites.web, &before.directory)
+        self.report(name, &learned, &sites.web, &directory)
     }
 
     /// Learns, and writes everything or nothing.
@@ -223,10 +230,10 @@ impl Desk<'_> {
         lesson: Lesson<'_>,
         before: Option<&TopicDefinition>,
         directory: &TopicDirectory,
+        draft: Draft<'_>,
         definition_text: impl Fn(&TopicDefinition) -> anyhow::Result<String>,
     ) -> anyhow::Result<LearnedTopic> {
-        let mut draft = None;
-        let learned = lesson.learn(directory, &mut draft).and_then(|learned| {
+        let learned = lesson.learn(directory, &draft).and_then(|learned| {
             ensure!(
                 before != Some(&learned.definition),
                 "none of the sites can be used, so nothing is changed"
@@ -236,7 +243,7 @@ impl Desk<'_> {
         let learned = match learned {
             Ok(learned) => learned,
             Err(error) => {
-                if draft.is_some_and(|draft| draft.has_recordings()) {
+                if draft.has_recordings() {
                     complain(
                         "sitescout: what was fetched is kept: the same command, also with other sites, \
                          does not fetch it again",
@@ -246,7 +253,6 @@ impl Desk<'_> {
             }
         };
         let text = definition_text(&learned.definition)?;
-        let draft = draft.map_or_else(|| directory.draft(), Ok)?;
         draft.complete(&[
             (TOPIC_FILE, text.as_bytes()),
             (MODEL_FILE, &learned.model.to_bytes()),
@@ -442,6 +448,19 @@ impl NamedSites {
 // === impl OpenedTopic ===
 
 impl OpenedTopic {
+    /// Fails if somebody has edited the definition since it was read.
+    fn ensure_unchanged(&self) -> anyhow::Result<()> {
+        let path = self.directory.topic.join(TOPIC_FILE);
+        let now = fs::read_to_string(&path);
+        let now = now.with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(
+            now == self.text,
+            "{} was edited meanwhile, so nothing is changed: the same command uses what it says now",
+            path.display()
+        );
+        Ok(())
+    }
+
     /// The text of the definition with other sites.
     fn text_with_sites_of(&self, definition: &TopicDefinition) -> anyhow::Result<String> {
         definition.with_own_sites(&self.text).with_context(|| {
