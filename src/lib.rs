@@ -39,7 +39,7 @@
 //! | robots.txt, politeness, time limits, addresses | `fetch/live/`, whose header has a table |
 //! | content encoding | `fetch/body.rs`: `Coding` and `ACCEPTED_CODINGS`, within the 32 MiB that all decoders share; `benches/fetch.rs` sends the same header |
 //! | what is read of a page | `parse/html/page_reader.rs`; its terms: `parse/words.rs`, counted by `parse/term_reader.rs` |
-//! | how scores become confidences | `classify/calibration.rs` for a topic, `classify/topic_prior.rs` for what is learned over topics; how pages add up: `classify/evidence.rs` |
+//! | how scores become confidences | `classify/calibration.rs` for a topic, `classify/topic_prior.rs` for what is learned over topics; how pages add up: `classify/evidence.rs`; what host names say: `classify/host_words.rs` |
 //! | page classifier | an implementation of `classify::PageClassifier`, and a variant of `classify::PageModel` |
 //! | what a background keeps of a site | `training/background.rs`: which terms, and how further sites join; its bytes and `VERSION`: `classify/background_file.rs`; what labels leave out of it: `add_background` of `training/corpus.rs`; the file that comes with the program: `site-models/README.md` |
 //! | what `sitescout topic` says of a topic | `cli/topic/trust.rs`, from the held-out verdicts of `training/known_sites.rs`; where pages of its sites come from: `cli/topic/reading.rs`; which examples it refuses: `cli/topic/examples.rs` for single ones, `cli/topic/learning.rs` for all together; how a directory is replaced: `cli/topic/directory.rs`; how it changes a definition: `config/topic_file.rs` |

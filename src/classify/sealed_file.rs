@@ -8,7 +8,7 @@
 //! xxh3 of the payload   u64, little endian
 //! ```
 //!
-//! The checksum detects accidents, not forgery: whoever reads the payload checks that it makes sense.
+//! The checksum detects accidents, not forgery: the reader of the payload checks that it makes sense.
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -44,9 +44,12 @@ const CONFIRMING_PAGES: usize = 3;
 /// Number of pages that spoke after which the verdict follows the confidence.
 const DECIDING_PAGES: usize = 6;
 
-/// The share of the background that may be suspect, and the number that always may. If more were left out,
-/// the last ones found are not: the examples then have little in common, and everything looks like them.
-const MAX_SUSPECTS: (f64, f64) = (0.1, 20.0);
+/// The share of the background that may be suspect. If more were left out, the last ones found are not: the
+/// examples then have little in common, and everything looks like them.
+const MAX_SUSPECT_SHARE: f64 = 0.1;
+
+/// The number of suspects that a small background may have all the same.
+const ALLOWED_SUSPECTS: f64 = 20.0;
 
 /// Weight of a site that a person called other, beside one of the background.
 const LABELLED_WEIGHT: f64 = 3.0;
@@ -282,7 +285,7 @@ pub(super) fn learn_without_suspects(
     let mut rest: Vec<usize> = (0..sites.len()).collect();
     let mut suspects: Vec<usize> = Vec::new();
     let background = sites.iter().filter(|site| site.is_background).count();
-    let limit = (MAX_SUSPECTS.0 * count(background)).max(MAX_SUSPECTS.1);
+    let limit = (MAX_SUSPECT_SHARE * count(background)).max(ALLOWED_SUSPECTS);
     loop {
         let kept: Vec<ExampleSite<'_>> = rest.iter().map(|at| sites[*at]).collect();
         let learned = LearnedPages::learn(lexicon, &kept, settings);

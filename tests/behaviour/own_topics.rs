@@ -12,7 +12,7 @@ use sitescout::fetch::Archive;
 use tokio::time::{Instant, sleep};
 
 use crate::pathologies::{Pathologies, Reply};
-use crate::recording::answer;
+use crate::recording::{answer, serve_small_archive};
 use crate::topics::{Coast, json_lines, stderr, stdout};
 use crate::warc::WarcBuilder;
 use crate::{fixture, without_index};
@@ -409,15 +409,7 @@ fn sites_of_the_background_that_would_pass_are_shown_and_can_be_decided() {
 
 /// The small archive, served live.
 async fn serve(coast: &Coast) -> Pathologies {
-    let web = Pathologies::start().await;
-    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
-    let archive = archive.expect("the small archive");
-    for (site, _) in archive.sites() {
-        let (archive, host) = (archive.clone(), site.to_string());
-        web.script(site.as_str(), move |target, _| {
-            answer(&archive, &host, target)
-        });
-    }
+    let web = serve_small_archive().await;
     let settings = format!(
         "[fetch]\nresolve = [{{ host = '*.example', address = '{}' }}]\n\
          [fetch.politeness]\npause = '0 s'\n[training]\nbackground = 'few.bin'\n",

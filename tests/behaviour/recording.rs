@@ -22,17 +22,23 @@ struct Coast {
     directory: TempDir,
 }
 
+/// The small archive, served live.
+pub(crate) async fn serve_small_archive() -> Pathologies {
+    let web = Pathologies::start().await;
+    let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
+    let archive = archive.expect("the small archive");
+    for (site, _) in archive.sites() {
+        let (archive, host) = (archive.clone(), site.to_string());
+        web.script(site.as_str(), move |target, _| {
+            answer(&archive, &host, target)
+        });
+    }
+    web
+}
+
 impl Coast {
     async fn serve() -> Self {
-        let web = Pathologies::start().await;
-        let archive = Archive::open(&[fixture("coast.warc.gz")], &without_index());
-        let archive = archive.expect("the small archive");
-        for (site, _) in archive.sites() {
-            let (archive, host) = (archive.clone(), site.to_string());
-            web.script(site.as_str(), move |target, _| {
-                answer(&archive, &host, target)
-            });
-        }
+        let web = serve_small_archive().await;
         // The archive does not have it.
         web.script("lost-marina.example", |_, _| Reply::status(404));
         let directory = tempfile::tempdir().expect("a directory");

@@ -20,7 +20,7 @@ use super::reading::{ReadSites, ReadingPlan, RecordedWeb};
 const MIN_SEPARATION: f64 = 0.6;
 
 /// What is to be learned, and from where.
-pub(super) struct Lesson<'a> {
+pub(super) struct LearningTask<'a> {
     pub(super) definition: TopicDefinition,
     /// Sites that were learned from before: what is recorded of them is all there is.
     pub(super) known_before: BTreeSet<SiteId>,
@@ -39,9 +39,9 @@ pub(super) struct LearnedTopic {
     pub(super) card: String,
 }
 
-// === impl Lesson ===
+// === impl LearningTask ===
 
-impl Lesson<'_> {
+impl LearningTask<'_> {
     /// Reads the sites and learns. What is fetched from the live web is recorded in a draft.
     pub(super) fn learn(
         self,
@@ -99,14 +99,14 @@ impl Lesson<'_> {
             command: &self.command,
         };
         let card = card.to_markdown();
-        let is_new = |host: &String| {
+        let is_kept = |host: &String| {
             let site: Option<SiteId> = host.parse().ok();
             site.is_none_or(|site| self.known_before.contains(&site) || !unusable.contains(&site))
         };
         Ok(LearnedTopic {
             model,
             known,
-            definition: only_sites(&self.definition, is_new),
+            definition: only_sites(&self.definition, is_kept),
             card,
         })
     }

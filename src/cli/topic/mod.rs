@@ -20,7 +20,7 @@ use crate::training::{KnownRole, KnownSites, OTHER, is_topic_name};
 use crate::web::{SiteId, SiteVisit};
 
 use self::directory::{Draft, TopicDirectory};
-use self::learning::{LearnedTopic, Lesson};
+use self::learning::{LearnedTopic, LearningTask};
 use self::trust::{ChangeReport, TrustReport};
 use super::exit::UnusableSites;
 use super::sources::{self, CARD_FILE, MODEL_FILE, TOPIC_FILE, WebSource};
@@ -111,23 +111,23 @@ pub(super) fn run(
     config: Option<&Path>,
     settings: &Settings,
 ) -> anyhow::Result<ExitCode> {
-    let desk = Desk {
+    let commands = TopicCommands {
         models: &arguments.models,
         config,
         settings,
     };
     match &arguments.action {
-        Action::New(sites) => desk.begin(sites)?,
-        Action::Add(sites) => desk.change(sites, "add", with_examples)?,
-        Action::Reject(sites) => desk.change(sites, "reject", with_rejected)?,
-        Action::Show { topic } => desk.show(topic)?,
-        Action::List => desk.list()?,
+        Action::New(sites) => commands.begin(sites)?,
+        Action::Add(sites) => commands.change(sites, "add", with_examples)?,
+        Action::Reject(sites) => commands.change(sites, "reject", with_rejected)?,
+        Action::Show { topic } => commands.show(topic)?,
+        Action::List => commands.list()?,
     }
     Ok(ExitCode::Success)
 }
 
 /// What all actions work with.
-struct Desk<'a> {
+struct TopicCommands<'a> {
     models: &'a Path,
     config: Option<&'a Path>,
     settings: &'a Settings,
@@ -143,9 +143,9 @@ struct OpenedTopic {
     known: Option<KnownSites>,
 }
 
-// === impl Desk ===
+// === impl TopicCommands ===
 
-impl Desk<'_> {
+impl TopicCommands<'_> {
     fn begin(&self, sites: &NamedSites) -> anyhow::Result<()> {
         let name = &*sites.topic;
         let directory = TopicDirectory::open(self.models, name)?;
@@ -162,14 +162,14 @@ impl Desk<'_> {
         };
         let named = sites.read()?;
         with_examples(&mut definition, &named);
-        let lesson = Lesson {
+        let task = LearningTask {
             definition,
             known_before: BTreeSet::new(),
             webs: &sites.web,
             settings: self.settings,
             command: sites.command("new", &named),
         };
-        let learned = Self::learn(lesson, None, &directory, draft, |definition| {
+        let learned = Self::learn(task, None, &directory, draft, |definition| {
             Ok(definition.to_toml())
         })?;
         self.report(name, &learned, &sites.web, &directory)
@@ -200,7 +200,7 @@ impl Desk<'_> {
         }
         // Before anything is fetched.
         before.text_with_sites_of(&definition)?;
-        let lesson = Lesson {
+        let task = LearningTask {
             definition,
             known_before: sites_of(&before.definition),
             webs: &sites.web,
@@ -208,7 +208,7 @@ impl Desk<'_> {
             command: sites.command(action, &named),
         };
         let learned = Self::learn(
-            lesson,
+            task,
             Some(&before.definition),
             &directory,
             draft,
@@ -227,13 +227,13 @@ impl Desk<'_> {
 
     /// Learns, and writes everything or nothing.
     fn learn(
-        lesson: Lesson<'_>,
+        task: LearningTask<'_>,
         before: Option<&TopicDefinition>,
         directory: &TopicDirectory,
         draft: Draft<'_>,
         definition_text: impl Fn(&TopicDefinition) -> anyhow::Result<String>,
     ) -> anyhow::Result<LearnedTopic> {
-        let learned = lesson.learn(directory, &draft).and_then(|learned| {
+        let learned = task.learn(directory, &draft).and_then(|learned| {
             ensure!(
                 before != Some(&learned.definition),
                 "none of the sites can be used, so nothing is changed"
